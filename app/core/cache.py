@@ -1,0 +1,375 @@
+"""The vocabulary of cache parts: what one layer keeps for one sequence.
+
+A part is a frozen fact about an architecture. Given a `CacheLayout` (how the model is deployed)
+it says how many bytes one token adds on one rank, how many tokens it keeps, and what it keeps
+whatever the length. Bytes here are content: what the tokens themselves need. What an engine
+reserves on top (blocks, padding, tokens in flight) is worked out in `app.core.engines` from the
+same parts.
+"""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from math import ceil
+from typing import ClassVar
+
+from app.core.parallel import kv_heads_per_rank, split_evenly
+from app.core.precision import BFLOAT16, FLOAT32, Precision
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CacheLayout:
+    """What a deployment decides about the bytes of a cache, on one rank."""
+
+    tensor_parallel_size: int = 1
+    attention_dtype: Precision = BFLOAT16
+    model_dtype: Precision = BFLOAT16
+    num_speculative_tokens: int = 0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CachePart(ABC):
+    """One thing a layer keeps. Without overrides: nothing that grows, nothing that is fixed."""
+
+    kind: ClassVar[str]
+
+    def bytes_per_token(self, layout: CacheLayout) -> int:
+        """Bytes one kept token takes in one layer on one rank."""
+        return 0
+
+    def fixed_bytes(self, layout: CacheLayout) -> int:
+        """Bytes one sequence takes in one layer on one rank whatever its length."""
+        return 0
+
+    def tokens_held(self, context: int) -> int:
+        """Tokens kept of a sequence of `context` tokens."""
+        return context
+
+    @property
+    def limit(self) -> int | None:
+        """Context from which the part stops growing, or None where it never does."""
+        return None
+
+    @property
+    def stride(self) -> int:
+        """Tokens that share one stored entry (compressed caches), else 1."""
+        return 1
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FullAttention(CachePart):
+    """K and V of every token. `v_head_dim` differs from `head_dim` in a few models (MiMo-V2)."""
+
+    kind: ClassVar[str] = "full_attention"
+    num_key_value_heads: int
+    head_dim: int
+    v_head_dim: int
+
+    def bytes_per_token(self, layout: CacheLayout) -> int:
+        """KV heads of the rank x (K width + V width) x bytes an element."""
+        heads = kv_heads_per_rank(self.num_key_value_heads, layout.tensor_parallel_size)
+        elements = heads * (self.head_dim + self.v_head_dim)
+        return ceil(elements * layout.attention_dtype.bytes_per_element)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SlidingWindow(FullAttention):
+    """K and V of the last `window` tokens."""
+
+    kind: ClassVar[str] = "sliding_window"
+    window: int
+
+    def tokens_held(self, context: int) -> int:
+        """At most the window."""
+        return min(context, self.window)
+
+    @property
+    def limit(self) -> int | None:
+        """The window."""
+        return self.window
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ChunkedLocal(FullAttention):
+    """K and V of the current chunk (Llama 4): at most `chunk` tokens; the peak is counted."""
+
+    kind: ClassVar[str] = "chunked_local"
+    chunk: int
+
+    def tokens_held(self, context: int) -> int:
+        """At most the chunk: what a sequence of this length has needed at its fullest."""
+        return min(context, self.chunk)
+
+    @property
+    def limit(self) -> int | None:
+        """The chunk."""
+        return self.chunk
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MlaLatent(CachePart):
+    """Multi-head latent attention: one compressed vector a token, the same on every rank.
+
+    DeepSeek-V2 (arXiv:2405.04434) section 2.1: `kv_lora_rank` for K and V together and
+    `qk_rope_head_dim` for the decoupled rotary key.
+    """
+
+    kind: ClassVar[str] = "mla"
+    kv_lora_rank: int
+    qk_rope_head_dim: int
+
+    def bytes_per_token(self, layout: CacheLayout) -> int:
+        """(latent + rotary key) x bytes an element; tensor parallelism does not divide it."""
+        elements = self.kv_lora_rank + self.qk_rope_head_dim
+        return ceil(elements * layout.attention_dtype.bytes_per_element)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SparseIndexer(CachePart):
+    """Keys of a sparse-attention indexer: one small vector a token, the same on every rank.
+
+    DeepSeek-V3.2 and GLM-5 keep 8-bit keys with one fp32 scale per 128 (`scale_bytes_per_token`);
+    MiniMax-M3 keeps the model's precision (`quantised` false). The cache precision the caller
+    asks for changes neither.
+    """
+
+    kind: ClassVar[str] = "sparse_indexer"
+    index_head_dim: int
+    quantised: bool
+
+    def bytes_per_token(self, layout: CacheLayout) -> int:
+        """One key, with its scales where it is quantised."""
+        if self.quantised:
+            return self.index_head_dim + 4 * ceil(self.index_head_dim / 128)
+        return ceil(self.index_head_dim * layout.model_dtype.bytes_per_element)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CompressedLatent(CachePart):
+    """DeepSeek-V4: one stored entry per `compress_ratio` tokens, its bytes fixed by the format.
+
+    The main cache takes `entry_bytes` 584 (448 fp8 + 64 bf16 rotary + 8 scale bytes), the
+    indexer 132. The last, unfinished group of tokens has no entry yet.
+    """
+
+    kind: ClassVar[str] = "compressed_latent"
+    compress_ratio: int
+    entry_bytes: int
+    indexer: bool = False
+
+    def bytes_per_token(self, layout: CacheLayout) -> int:
+        """Bytes of one stored entry."""
+        return self.entry_bytes
+
+    def tokens_held(self, context: int) -> int:
+        """Whole groups of `compress_ratio` tokens."""
+        return context // self.compress_ratio
+
+    @property
+    def stride(self) -> int:
+        """Tokens an entry."""
+        return self.compress_ratio
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WindowedLatent(CachePart):
+    """A latent of fixed format kept for the last `window` tokens (DeepSeek-V4's local layers and
+    the fp32 states its compressors carry).
+    """
+
+    kind: ClassVar[str] = "windowed_latent"
+    window: int
+    entry_bytes: int
+    compressor: bool = False
+
+    def bytes_per_token(self, layout: CacheLayout) -> int:
+        """Bytes of one stored entry."""
+        return self.entry_bytes
+
+    def tokens_held(self, context: int) -> int:
+        """At most the window."""
+        return min(context, self.window)
+
+    @property
+    def limit(self) -> int | None:
+        """The window."""
+        return self.window
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CrossAttention(FullAttention):
+    """K and V of the encoder's output: fixed by the encoder's length, not by the context."""
+
+    kind: ClassVar[str] = "cross_attention"
+    encoder_tokens: int
+
+    def fixed_bytes(self, layout: CacheLayout) -> int:
+        """K and V of every encoder position."""
+        return self.encoder_tokens * FullAttention.bytes_per_token(self, layout)
+
+    def tokens_held(self, context: int) -> int:
+        """No decoder token adds to it."""
+        return 0
+
+    @property
+    def limit(self) -> int | None:
+        """It never grows."""
+        return 0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StateArray:
+    """One array of a recurrent state: elements on one rank and their precision."""
+
+    name: str
+    elements: int
+    dtype: Precision
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of the array."""
+        return ceil(self.elements * self.dtype.bytes_per_element)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RecurrentState(CachePart):
+    """A state of fixed size. Cache quantisation never touches it; `state_dtype` None means the
+    model's own precision.
+    """
+
+    state_dtype: Precision | None = None
+
+    @abstractmethod
+    def arrays(self, layout: CacheLayout) -> tuple[StateArray, ...]:
+        """The arrays one sequence keeps in one layer on one rank, in the engine's order."""
+
+    def fixed_bytes(self, layout: CacheLayout) -> int:
+        """All arrays together."""
+        return sum(array.bytes for array in self.arrays(layout))
+
+    @property
+    def limit(self) -> int | None:
+        """It never grows."""
+        return 0
+
+    def _conv(self, layout: CacheLayout, kernel: int, channels: int) -> StateArray:
+        length = kernel - 1 + layout.num_speculative_tokens
+        return StateArray(name="conv", elements=length * channels, dtype=layout.model_dtype)
+
+    def _state(self, layout: CacheLayout, elements: int) -> StateArray:
+        dtype = self.state_dtype or layout.model_dtype
+        return StateArray(name="state", elements=elements, dtype=dtype)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Mamba1State(RecurrentState):
+    """Selective state space (arXiv:2312.00752): convolution tail and one state a channel."""
+
+    kind: ClassVar[str] = "mamba1"
+    intermediate_size: int
+    state_size: int
+    conv_kernel: int
+
+    def arrays(self, layout: CacheLayout) -> tuple[StateArray, ...]:
+        """Channels are split over ranks."""
+        d = split_evenly(self.intermediate_size, layout.tensor_parallel_size, "intermediate_size")
+        return (
+            self._conv(layout, self.conv_kernel, d),
+            self._state(layout, d * self.state_size),
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Mamba2State(RecurrentState):
+    """State space duality (arXiv:2405.21060): heads are split over ranks, groups replicated up
+    to one a rank where they do not divide.
+    """
+
+    kind: ClassVar[str] = "mamba2"
+    num_heads: int
+    head_dim: int
+    state_size: int
+    n_groups: int
+    conv_kernel: int
+
+    def arrays(self, layout: CacheLayout) -> tuple[StateArray, ...]:
+        """Convolution over x, B and C; one `head_dim x state_size` state a head."""
+        tp = layout.tensor_parallel_size
+        heads = split_evenly(self.num_heads, tp, "mamba num_heads")
+        groups = self.n_groups if self.n_groups % tp == 0 else max(self.n_groups, tp)
+        channels = (self.num_heads * self.head_dim + 2 * groups * self.state_size) // tp
+        return (
+            self._conv(layout, self.conv_kernel, channels),
+            self._state(layout, heads * self.head_dim * self.state_size),
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GatedDeltaState(RecurrentState):
+    """Gated delta net (arXiv:2412.06464; Qwen3-Next, Qwen3.5)."""
+
+    kind: ClassVar[str] = "gated_delta_net"
+    num_key_heads: int
+    num_value_heads: int
+    key_head_dim: int
+    value_head_dim: int
+    conv_kernel: int
+
+    def arrays(self, layout: CacheLayout) -> tuple[StateArray, ...]:
+        """Convolution over q, k, v; one `value x key` matrix a value head."""
+        tp = layout.tensor_parallel_size
+        key_heads = split_evenly(self.num_key_heads, tp, "linear_num_key_heads")
+        value_heads = split_evenly(self.num_value_heads, tp, "linear_num_value_heads")
+        channels = 2 * key_heads * self.key_head_dim + value_heads * self.value_head_dim
+        return (
+            self._conv(layout, self.conv_kernel, channels),
+            self._state(layout, value_heads * self.value_head_dim * self.key_head_dim),
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class KimiDeltaState(RecurrentState):
+    """Kimi delta attention (arXiv:2510.26692): three convolutions, an fp32 matrix a head."""
+
+    kind: ClassVar[str] = "kimi_delta_attention"
+    num_heads: int
+    head_dim: int
+    conv_kernel: int
+
+    def arrays(self, layout: CacheLayout) -> tuple[StateArray, ...]:
+        """Convolutions over q, k and v; the recurrent matrix is always fp32."""
+        heads = split_evenly(self.num_heads, layout.tensor_parallel_size, "kda num_heads")
+        width = heads * self.head_dim
+        return (
+            self._conv(layout, self.conv_kernel, 3 * width),
+            StateArray(name="state", elements=width * self.head_dim, dtype=FLOAT32),
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ShortConvState(RecurrentState):
+    """Gated short convolution (LFM2): only the convolution's tail."""
+
+    kind: ClassVar[str] = "short_conv"
+    hidden_size: int
+    conv_kernel: int
+
+    def arrays(self, layout: CacheLayout) -> tuple[StateArray, ...]:
+        """Channels are split over ranks."""
+        width = split_evenly(self.hidden_size, layout.tensor_parallel_size, "hidden_size")
+        return (self._conv(layout, self.conv_kernel, width),)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LightningState(RecurrentState):
+    """Lightning attention (arXiv:2401.04658; MiniMax-01, M1): one matrix a head, fp32."""
+
+    kind: ClassVar[str] = "lightning_attention"
+    num_heads: int
+    head_dim: int
+
+    def arrays(self, layout: CacheLayout) -> tuple[StateArray, ...]:
+        """One `head_dim x head_dim` matrix a head."""
+        heads = split_evenly(self.num_heads, layout.tensor_parallel_size, "num_attention_heads")
+        dtype = self.state_dtype or FLOAT32
+        elements = heads * self.head_dim * self.head_dim
+        return (StateArray(name="state", elements=elements, dtype=dtype),)

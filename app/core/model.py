@@ -1,0 +1,60 @@
+"""What the arithmetic knows of a model: groups of layers that cache alike, and its weights."""
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from app.core.cache import CachePart
+from app.core.inventory import ParameterCount, Weight, count_parameters
+from app.core.precision import BFLOAT16, Precision
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LayerGroup:
+    """Layers that keep the same parts; `layers` are their indices, from 0, in order.
+
+    `num_attention_heads` are the query heads, which tensor parallelism has to divide.
+    A group without parts keeps nothing (shared caches, MLP-only or skipped layers).
+    """
+
+    layers: tuple[int, ...]
+    parts: tuple[CachePart, ...]
+    num_attention_heads: int = 0
+
+    @property
+    def count(self) -> int:
+        """Layers in the group."""
+        return len(self.layers)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelShape:
+    """A model as the formulas see it.
+
+    `dtype` is what an engine computes and caches in, `checkpoint_dtype` what the published weights
+    are stored in (None where the config does not say). `quantization` is the checkpoint's own description (a plain mapping out of its config, or
+    None). `traits` are named facts that engines act on (`encoder_decoder`, `pooling`, `alibi`,
+    `attention_sinks`, ...). `draft_groups` are the cache groups of multi-token-prediction modules,
+    one entry a module, which exist only under speculation.
+    """
+
+    model_type: str
+    architecture: str
+    num_hidden_layers: int
+    hidden_size: int
+    vocab_size: int
+    num_attention_heads: int
+    groups: tuple[LayerGroup, ...]
+    weights: tuple[Weight, ...]
+    dtype: Precision = BFLOAT16
+    checkpoint_dtype: Precision | None = None
+    max_position_embeddings: int | None = None
+    tie_word_embeddings: bool = False
+    draft_groups: tuple[LayerGroup, ...] = ()
+    traits: frozenset[str] = frozenset()
+    quantization: dict[str, object] | None = field(default=None, hash=False)
+    assumptions: tuple[str, ...] = ()
+
+    @cached_property
+    def parameters(self) -> ParameterCount:
+        """Parameters in total, active, and by part."""
+        return count_parameters(self.weights)

@@ -1,0 +1,41 @@
+"""Checkpoints that end in something other than a language-model head.
+
+The class name says it: `...ForSequenceClassification` (reward models) has a `score` matrix of
+`num_labels` rows in place of the head, `...Model` ends with the last norm. Both are served for
+pooling, not for generation.
+"""
+
+from dataclasses import replace
+
+from app.core.inventory import Part, Weight
+from app.core.model import ModelShape
+from app.resolve.architectures.fields import Config
+
+POOLING = "pooling"
+
+
+def with_task_head(config: Config, shape: ModelShape) -> ModelShape:
+    """`shape` with the head its architecture name calls for; unchanged for generation."""
+    name = shape.architecture
+    if name.endswith("ForSequenceClassification"):
+        return _with_score(config, shape)
+    if name.endswith("Model") and POOLING not in shape.traits:
+        return replace(shape, weights=_without_head(shape), traits=shape.traits | {POOLING})
+    return shape
+
+
+def _without_head(shape: ModelShape) -> tuple[Weight, ...]:
+    return tuple(weight for weight in shape.weights if weight.part is not Part.HEAD)
+
+
+def _with_score(config: Config, shape: ModelShape) -> ModelShape:
+    labels = config.data.get("id2label")
+    counted = len(labels) if isinstance(labels, dict) and labels else 2
+    num_labels = config.integer("num_labels", default=counted)
+    score = Weight(name="score", shape=(num_labels, shape.hidden_size), part=Part.HEAD, linear=True)
+    return replace(
+        shape,
+        weights=(*_without_head(shape), score),
+        traits=shape.traits | {POOLING},
+        tie_word_embeddings=False,
+    )
