@@ -32,7 +32,9 @@ def _with_score(config: Config, shape: ModelShape) -> ModelShape:
     labels = config.data.get("id2label")
     counted = len(labels) if isinstance(labels, dict) and labels else 2
     num_labels = config.integer("num_labels", default=counted)
-    score = Weight(name="score", shape=(num_labels, shape.hidden_size), part=Part.HEAD, linear=True)
+    score = Weight(
+        name="score", shape=(num_labels, shape.hidden_size), part=Part.OTHER, linear=True
+    )
     return replace(
         shape,
         weights=(*_without_head(shape), score),
