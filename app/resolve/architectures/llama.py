@@ -2,23 +2,17 @@
 
 from app.core.model import ModelShape
 from app.resolve.architectures import family
-from app.resolve.architectures.blocks import (
-    attention,
-    attention_part,
-    gated_mlp,
-    model_shape,
-    norms,
-    read_dims,
-    uniform_groups,
-    vector,
-    vocabulary,
-)
+from app.resolve.architectures.blocks import read_dims
 from app.resolve.architectures.fields import Config
+from app.resolve.architectures.llama_like import layer_windows, llama_like, window_size
 
 
-@family("llama", architectures=("LlamaForCausalLM", "LLaMAForCausalLM"))
+@family("llama", "code_llama", architectures=("LlamaForCausalLM", "LLaMAForCausalLM"))
 def llama(config: Config) -> ModelShape:
-    """Grouped-query attention in every layer, SwiGLU, RMS norms. Defaults: LlamaConfig."""
+    """Grouped-query attention in every layer, SwiGLU, RMS norms. Defaults: LlamaConfig.
+
+    A `sliding_window` that someone has added is honoured by engines, so it is here.
+    """
     dims = read_dims(
         config,
         layers=32,
@@ -28,19 +22,12 @@ def llama(config: Config) -> ModelShape:
         vocab=32000,
         max_positions=2048,
     )
-    at = config.prefix + "model.layers.{layer}"
-    layers = dims.all_layers
-    attention_bias = config.boolean("attention_bias", default=False)
-    mlp_bias = config.boolean("mlp_bias", default=False)
-    return model_shape(
+    bias = config.boolean("attention_bias", default=False)
+    return llama_like(
         config,
         dims,
-        groups=uniform_groups(dims, attention_part(dims)),
-        weights=[
-            *vocabulary(dims, prefix=config.prefix),
-            *attention(at, dims, layers, bias=attention_bias, out_bias=attention_bias),
-            *gated_mlp(at, dims.hidden, dims.intermediate, layers, bias=mlp_bias),
-            *norms(at, dims.hidden, layers, "input_layernorm", "post_attention_layernorm"),
-            vector(config.prefix + "model.norm", dims.hidden),
-        ],
+        windows=layer_windows(config, dims.layers, window_size(config)),
+        qkv_bias=bias,
+        out_bias=bias,
+        mlp_bias=config.boolean("mlp_bias", default=False),
     )

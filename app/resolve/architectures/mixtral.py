@@ -2,19 +2,9 @@
 
 from app.core.model import ModelShape
 from app.resolve.architectures import family
-from app.resolve.architectures.blocks import (
-    attention,
-    attention_part,
-    model_shape,
-    norms,
-    read_dims,
-    routed_experts,
-    router,
-    uniform_groups,
-    vector,
-    vocabulary,
-)
+from app.resolve.architectures.blocks import read_dims
 from app.resolve.architectures.fields import Config
+from app.resolve.architectures.llama_like import LLAMA, llama_like, mixture, window_size
 
 
 @family("mixtral", architectures=("MixtralForCausalLM",))
@@ -30,30 +20,14 @@ def mixtral(config: Config) -> ModelShape:
         vocab=32000,
         max_positions=131072,
     )
-    num_experts = config.integer("num_local_experts", "num_experts", default=8)
-    top_k = config.integer("num_experts_per_tok", default=2)
-    window = config.optional_integer("sliding_window")
-    at = config.prefix + "model.layers.{layer}"
-    layers = dims.all_layers
-    return model_shape(
-        config,
-        dims,
-        groups=uniform_groups(dims, attention_part(dims, window=window)),
-        weights=[
-            *vocabulary(dims, prefix=config.prefix),
-            *attention(at, dims, layers),
-            router(at, dims.hidden, num_experts, layers, module="block_sparse_moe.gate"),
-            *routed_experts(
-                at,
-                dims.hidden,
-                dims.intermediate,
-                layers,
-                num_experts=num_experts,
-                top_k=top_k,
-                module="block_sparse_moe.experts.{expert}",
-                names=("w1", "w3", "w2"),
-            ),
-            *norms(at, dims.hidden, layers, "input_layernorm", "post_attention_layernorm"),
-            vector(config.prefix + "model.norm", dims.hidden),
-        ],
+    experts = mixture(
+        LLAMA.at(config),
+        dims.hidden,
+        dims.intermediate,
+        dims.all_layers,
+        num_experts=config.integer("num_local_experts", "num_experts", default=8),
+        top_k=config.integer("num_experts_per_tok", default=2),
+        module="block_sparse_moe",
+        names=("w1", "w3", "w2"),
     )
+    return llama_like(config, dims, windows=window_size(config), mlp=experts)
