@@ -8,16 +8,19 @@
     ├── NotFound
     │   ├── UnknownGpu
     │   ├── UnknownModel
-    │   └── UnknownRevision
+    │   ├── UnknownRevision
+    │   └── NoModelFiles           the repository holds no configuration that is read
     ├── AccessDenied
     │   ├── GatedModel
-    │   └── PrivateModel
+    │   ├── PrivateModel
+    │   └── DisabledModel
     ├── TooLarge                   the request, or what it asks for, is over a limit
     ├── Overloaded                 this process has no room for the request now
     └── HubError
         ├── HubUnavailable         no connection, or the hub says that it is down
         ├── HubTimeout             no whole answer before the deadline
         ├── HubBadAnswer           an answer that is not what the hub promises
+        │   └── HubTokenRefused    the hub does not accept the token of this service
         ├── HubRateLimited         the hub asks to wait
         └── HubOffline             the network is switched off by configuration
 """
@@ -148,6 +151,23 @@ class UnknownRevision(NotFound):
         )
 
 
+class NoModelFiles(NotFound):
+    """The repository exists and holds nothing that says what the model looks like.
+
+    Attributes:
+        files: Files of it that could be named instead (GGUF).
+    """
+
+    def __init__(self, model: str, files: Sequence[str] = ()) -> None:
+        self.model = model
+        self.files = tuple(files)
+        named = f"; name one of its GGUF files: {', '.join(self.files)}" if self.files else ""
+        super().__init__(
+            f"Model {model!r} has no config.json and no params.json{named}.",
+            extra={"model": model, "files": list(self.files)},
+        )
+
+
 class AccessDenied(KvmathError):
     """The thing exists and may not be read with the credentials at hand."""
 
@@ -172,6 +192,16 @@ class PrivateModel(AccessDenied):
         super().__init__(
             f"Model {model!r} may not be read with the token at hand{': ' + why if why else ''}.",
             extra={"model": model},
+        )
+
+
+class DisabledModel(AccessDenied):
+    """The hub keeps the model and shows it to nobody."""
+
+    def __init__(self, model: str) -> None:
+        self.model = model
+        super().__init__(
+            f"Access to model {model!r} has been disabled by the hub.", extra={"model": model}
         )
 
 
@@ -202,6 +232,16 @@ class HubTimeout(HubError):
 
 class HubBadAnswer(HubError):
     """The hub answered something that is not what it promises: not JSON, too large, too deep."""
+
+
+class HubTokenRefused(HubBadAnswer):
+    """The hub does not accept the token of this service; it says nothing about the model."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "The hub refused the token of this service (wrong or expired), even for public "
+            "models: correct HF_TOKEN or remove it."
+        )
 
 
 class HubRateLimited(HubError):
