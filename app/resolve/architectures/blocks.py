@@ -14,6 +14,7 @@ from app.core.inventory import Part, Split, Weight
 from app.core.model import LayerGroup, ModelShape
 from app.core.precision import BFLOAT16, FLOAT32, FLOAT64, Precision, precision
 from app.resolve.architectures.fields import MAX_COUNT, MAX_LAYERS, Config
+from app.resolve.architectures.positions import native_length
 
 HIDDEN = ("hidden_size", "n_embd", "n_embed", "d_model", "dim")
 LAYERS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers")
@@ -163,7 +164,7 @@ def model_shape(
         weights=tuple(weights),
         dtype=serving_dtype(stored),
         checkpoint_dtype=stored,
-        max_position_embeddings=max_positions or dims.max_positions,
+        max_position_embeddings=max_positions or native_length(config, dims.max_positions),
         tie_word_embeddings=dims.tied,
         traits=frozenset(traits),
         draft_groups=draft_groups,
