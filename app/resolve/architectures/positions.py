@@ -32,10 +32,10 @@ def native_length(
     default) says, `original` the class's default of `original_max_position_embeddings`.
     """
     stated = [
-        value
+        size
         for name in LENGTHS
         if name in config.data
-        and (value := config.optional_integer(name, maximum=MAX_COUNT)) is not None
+        and (size := config.optional_integer(name, maximum=MAX_COUNT)) is not None
     ]
     if positions is not None:
         stated.append(positions)
