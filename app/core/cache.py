@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from math import ceil
 from typing import ClassVar
 
-from app.core.parallel import kv_heads_per_rank, split_evenly
-from app.core.precision import BFLOAT16, FLOAT32, Precision
+from app.core.parallel import kv_heads_per_rank
+from app.core.precision import BFLOAT16, Precision
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -233,7 +233,7 @@ class StateArray:
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RecurrentState(CachePart):
     """A state of fixed size. Cache quantisation never touches it; `state_dtype` None means the
-    model's own precision.
+    model's own precision. Convolution tails are kept in the model's precision.
     """
 
     state_dtype: Precision | None = None
@@ -251,125 +251,12 @@ class RecurrentState(CachePart):
         """It never grows."""
         return 0
 
-    def _conv(self, layout: CacheLayout, kernel: int, channels: int) -> StateArray:
+    def tail(self, layout: CacheLayout, kernel: int, channels: int) -> StateArray:
+        """Inputs a causal convolution looks back on, and one more for each drafted token."""
         length = kernel - 1 + layout.num_speculative_tokens
         return StateArray(name="conv", elements=length * channels, dtype=layout.model_dtype)
 
-    def _state(self, layout: CacheLayout, elements: int) -> StateArray:
+    def state(self, layout: CacheLayout, elements: int) -> StateArray:
+        """The recurrence itself, in `state_dtype`."""
         dtype = self.state_dtype or layout.model_dtype
         return StateArray(name="state", elements=elements, dtype=dtype)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Mamba1State(RecurrentState):
-    """Selective state space (arXiv:2312.00752): convolution tail and one state a channel."""
-
-    kind: ClassVar[str] = "mamba1"
-    intermediate_size: int
-    state_size: int
-    conv_kernel: int
-
-    def arrays(self, layout: CacheLayout) -> tuple[StateArray, ...]:
-        """Channels are split over ranks."""
-        d = split_evenly(self.intermediate_size, layout.tensor_parallel_size, "intermediate_size")
-        return (
-            self._conv(layout, self.conv_kernel, d),
-            self._state(layout, d * self.state_size),
-        )
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Mamba2State(RecurrentState):
-    """State space duality (arXiv:2405.21060): heads are split over ranks, groups replicated up
-    to one a rank where they do not divide.
-    """
-
-    kind: ClassVar[str] = "mamba2"
-    num_heads: int
-    head_dim: int
-    state_size: int
-    n_groups: int
-    conv_kernel: int
-
-    def arrays(self, layout: CacheLayout) -> tuple[StateArray, ...]:
-        """Convolution over x, B and C; one `head_dim x state_size` state a head."""
-        tp = layout.tensor_parallel_size
-        heads = split_evenly(self.num_heads, tp, "mamba num_heads")
-        groups = self.n_groups if self.n_groups % tp == 0 else max(self.n_groups, tp)
-        channels = (self.num_heads * self.head_dim + 2 * groups * self.state_size) // tp
-        return (
-            self._conv(layout, self.conv_kernel, channels),
-            self._state(layout, heads * self.head_dim * self.state_size),
-        )
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class GatedDeltaState(RecurrentState):
-    """Gated delta net (arXiv:2412.06464; Qwen3-Next, Qwen3.5)."""
-
-    kind: ClassVar[str] = "gated_delta_net"
-    num_key_heads: int
-    num_value_heads: int
-    key_head_dim: int
-    value_head_dim: int
-    conv_kernel: int
-
-    def arrays(self, layout: CacheLayout) -> tuple[StateArray, ...]:
-        """Convolution over q, k, v; one `value x key` matrix a value head."""
-        tp = layout.tensor_parallel_size
-        key_heads = split_evenly(self.num_key_heads, tp, "linear_num_key_heads")
-        value_heads = split_evenly(self.num_value_heads, tp, "linear_num_value_heads")
-        channels = 2 * key_heads * self.key_head_dim + value_heads * self.value_head_dim
-        return (
-            self._conv(layout, self.conv_kernel, channels),
-            self._state(layout, value_heads * self.value_head_dim * self.key_head_dim),
-        )
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class KimiDeltaState(RecurrentState):
-    """Kimi delta attention (arXiv:2510.26692): three convolutions, an fp32 matrix a head."""
-
-    kind: ClassVar[str] = "kimi_delta_attention"
-    num_heads: int
-    head_dim: int
-    conv_kernel: int
-
-    def arrays(self, layout: CacheLayout) -> tuple[StateArray, ...]:
-        """Convolutions over q, k and v; the recurrent matrix is always fp32."""
-        heads = split_evenly(self.num_heads, layout.tensor_parallel_size, "kda num_heads")
-        width = heads * self.head_dim
-        return (
-            self._conv(layout, self.conv_kernel, 3 * width),
-            StateArray(name="state", elements=width * self.head_dim, dtype=FLOAT32),
-        )
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ShortConvState(RecurrentState):
-    """Gated short convolution (LFM2): only the convolution's tail."""
-
-    kind: ClassVar[str] = "short_conv"
-    hidden_size: int
-    conv_kernel: int
-
-    def arrays(self, layout: CacheLayout) -> tuple[StateArray, ...]:
-        """Channels are split over ranks."""
-        width = split_evenly(self.hidden_size, layout.tensor_parallel_size, "hidden_size")
-        return (self._conv(layout, self.conv_kernel, width),)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class LightningState(RecurrentState):
-    """Lightning attention (arXiv:2401.04658; MiniMax-01, M1): one matrix a head, fp32."""
-
-    kind: ClassVar[str] = "lightning_attention"
-    num_heads: int
-    head_dim: int
-
-    def arrays(self, layout: CacheLayout) -> tuple[StateArray, ...]:
-        """One `head_dim x head_dim` matrix a head."""
-        heads = split_evenly(self.num_heads, layout.tensor_parallel_size, "num_attention_heads")
-        dtype = self.state_dtype or FLOAT32
-        elements = heads * self.head_dim * self.head_dim
-        return (StateArray(name="state", elements=elements, dtype=dtype),)
