@@ -1,0 +1,102 @@
+"""Routers as this service uses them: strict about query keys, every failure declared."""
+
+from collections.abc import Callable, Coroutine, Iterator
+from typing import Any, get_args, get_origin
+from urllib.parse import unquote_plus
+
+from fastapi import APIRouter, FastAPI
+from fastapi.dependencies.models import Dependant
+from fastapi.routing import APIRoute
+from pydantic import BaseModel
+from starlette.requests import Request
+from starlette.responses import Response
+
+from app.errors import FieldError, InputError
+from app.problems import MEDIA_TYPE, clip, unknown_field
+
+_PROBLEM = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
+PROBLEM_RESPONSES: dict[int | str, dict[str, Any]] = {
+    422: {"description": "The input is malformed or impossible.", "content": _PROBLEM},
+    "4XX": {"description": "The request cannot be answered as it stands.", "content": _PROBLEM},
+    "5XX": {"description": "We, or the hub, are in trouble.", "content": _PROBLEM},
+}
+
+
+class StrictRoute(APIRoute):
+    """A route that refuses query keys it does not know, and single ones that repeat.
+
+    FastAPI ignores the former and takes the last of the latter: both hide a caller's mistake.
+    """
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """FastAPI's handler behind a look at the names of the query's keys."""
+        handle = super().get_route_handler()
+        fields = dict(_query_fields(self.dependant))
+        lists = frozenset(name for name, is_list in fields.items() if is_list)
+
+        async def strict(request: Request) -> Response:
+            if query := request.scope["query_string"]:
+                names = _names(query)
+                once = set(names)
+                if len(once) < len(names) and (repeated := _repeated(names, lists)):
+                    raise _refused(repeated, lambda _: "given more than once", "repeated")
+                if unknown := once - fields.keys():
+                    say = lambda name: unknown_field(name, list(fields))  # noqa: E731 -- one use
+                    raise _refused(unknown, say, "extra_forbidden")
+            return await handle(request)
+
+        return strict
+
+
+def api_router(tag: str) -> APIRouter:
+    """An empty router whose routes are strict and declare their problem documents."""
+    return APIRouter(
+        tags=[tag],
+        route_class=StrictRoute,
+        redirect_slashes=False,
+        responses=PROBLEM_RESPONSES,
+        generate_unique_id_function=lambda route: route.name,
+    )
+
+
+def mount(app: FastAPI, router: APIRouter) -> None:
+    """Add a router's routes to the application's own.
+
+    ``include_router`` would keep it as a router of its own, and match each path twice.
+    """
+    app.router.routes.extend(router.routes)
+
+
+def _names(query: bytes) -> list[str]:
+    return [
+        unquote_plus(name) if "%" in name or "+" in name else name
+        for pair in query.decode("latin-1").split("&")
+        if (name := pair.partition("=")[0])
+    ]
+
+
+def _repeated(names: list[str], lists: frozenset[str]) -> set[str]:
+    return {name for name in names if name not in lists and names.count(name) > 1}
+
+
+def _refused(names: set[str], say: Callable[[str], str], type_: str) -> InputError:
+    return InputError(
+        [FieldError(loc=("query", clip(name)), msg=say(name), type=type_) for name in sorted(names)]
+    )
+
+
+def _query_fields(dependant: Dependant) -> Iterator[tuple[str, bool]]:
+    """Name of each query key that the route reads, and whether it may repeat."""
+    for param in dependant.query_params:
+        annotation = param.field_info.annotation
+        if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+            for name, info in annotation.model_fields.items():
+                yield info.alias or name, _is_list(info.annotation)
+        else:
+            yield param.alias, _is_list(annotation)
+    for inner in dependant.dependencies:
+        yield from _query_fields(inner)
+
+
+def _is_list(annotation: Any) -> bool:
+    return get_origin(annotation) is list or any(_is_list(inner) for inner in get_args(annotation))

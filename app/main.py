@@ -1,0 +1,84 @@
+"""The application: settings in, an ASGI app out."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+
+from app import __version__, problems
+from app.api import health
+from app.api import problems as problem_pages
+from app.api.docs import mount_docs
+from app.api.routing import mount
+from app.deps import open_services
+from app.middleware import Edge, Limits
+from app.schemas.problem import Problem
+from app.settings import Settings
+
+_ROUTERS = (
+    problem_pages.router,
+    health.router,
+)
+
+
+def create_app(settings: Settings | None = None) -> FastAPI:
+    """The service with these settings, or with those that the environment asks for."""
+    settings = settings or Settings.from_environment()
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        async with open_services(settings) as services:
+            app.state.services = services
+            yield
+
+    app = FastAPI(
+        title="kvmath",
+        version=__version__,
+        summary="KV cache arithmetic for LLM inference: bytes, concurrency, crossover, plans.",
+        lifespan=lifespan,
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+        telemetry={"tracing": False, "metrics": False, "logs": False},
+    )
+    problems.install(app)
+    app.add_middleware(
+        Edge,
+        limits=Limits(
+            body_bytes=settings.max_body_bytes,
+            body_bytes_at={"/verify": settings.max_log_bytes, "/batch": settings.max_batch_bytes},
+            target_bytes=settings.max_target_bytes,
+            header_bytes=settings.max_header_bytes,
+            requests=settings.max_requests,
+        ),
+        max_age_s=settings.cache_max_age_s,
+    )
+    for router in _ROUTERS:
+        mount(app, router)
+    mount_docs(app)
+    app.openapi = lambda: _openapi(app)  # type: ignore[method-assign] # FastAPI's documented way
+    return app
+
+
+def _openapi(app: FastAPI) -> dict[str, Any]:
+    """FastAPI's document, with our problem schema in place of its own error schemas."""
+    if app.openapi_schema is None:
+        document = get_openapi(
+            title=app.title,
+            version=app.version,
+            summary=app.summary,
+            routes=app.routes,
+        )
+        schemas = document.setdefault("components", {}).setdefault("schemas", {})
+        own = Problem.model_json_schema(
+            mode="serialization", ref_template="#/components/schemas/{model}"
+        )
+        schemas |= own.pop("$defs")
+        schemas["Problem"] = own
+        for unused in ("HTTPValidationError", "ValidationError"):
+            schemas.pop(unused, None)
+        document["components"]["schemas"] = dict(sorted(schemas.items()))
+        app.openapi_schema = document
+    return app.openapi_schema

@@ -1,0 +1,106 @@
+"""Configuration from the environment, read when an application is created, never at import."""
+
+from pathlib import Path
+from typing import Annotated, Self
+
+from pydantic import AliasChoices, BeforeValidator, Field, HttpUrl, SecretStr
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+_TRUE = frozenset({"1", "ON", "YES", "TRUE"})
+
+
+def _ecosystem_flag(value: object) -> bool:
+    """A flag as huggingface_hub reads one: 1, on, yes and true in any case; all else is false."""
+    return str(value).strip().upper() in _TRUE
+
+
+EcosystemFlag = Annotated[bool, BeforeValidator(_ecosystem_flag)]
+_MIB = 1024 * 1024
+
+
+class Settings(BaseSettings):
+    """All that a deployment can change.
+
+    Our own names start with ``KVMATH_``; those of the Hugging Face ecosystem are taken as they
+    are, so that a machine set up for it needs nothing more.
+    """
+
+    model_config = SettingsConfigDict(
+        env_prefix="KVMATH_",
+        frozen=True,
+        extra="ignore",
+        populate_by_name=True,
+        env_ignore_empty=True,
+        hide_input_in_errors=True,
+    )
+
+    # Serving
+    host: str = Field("127.0.0.1", validation_alias="HOST")
+    port: int = Field(8000, ge=0, le=65535, validation_alias="PORT")
+    workers: int = Field(1, ge=1, le=256, description="Server processes.")
+    shutdown_grace_s: int = Field(25, ge=0, description="Time for requests in flight at SIGTERM.")
+
+    # Limits: what a single request, and all together, may take
+    max_body_bytes: int = Field(1 * _MIB, ge=1024)
+    max_log_bytes: int = Field(8 * _MIB, ge=1024, description="Body of /verify.")
+    max_batch_bytes: int = Field(64 * _MIB, ge=1024, description="Body of /batch.")
+    max_target_bytes: int = Field(8192, ge=256, description="Path and query string together.")
+    max_header_bytes: int = Field(16384, ge=1024, description="All header fields together.")
+    max_requests: int = Field(1000, ge=1, description="In flight; more are answered 503.")
+    cache_max_age_s: int = Field(300, ge=0, description="Cache-Control of deterministic answers.")
+
+    # The hub, by the ecosystem's names
+    hf_endpoint: HttpUrl = Field(HttpUrl("https://huggingface.co"), validation_alias="HF_ENDPOINT")
+    hf_home: Path | None = Field(None, validation_alias="HF_HOME")
+    xdg_cache_home: Path | None = Field(None, validation_alias="XDG_CACHE_HOME")
+    hf_hub_cache: Path | None = Field(
+        None, validation_alias=AliasChoices("HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE")
+    )
+    hf_token: SecretStr | None = Field(
+        None, validation_alias=AliasChoices("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"), repr=False
+    )
+    hf_token_path: Path | None = Field(None, validation_alias="HF_TOKEN_PATH")
+    hf_hub_disable_implicit_token: EcosystemFlag = Field(
+        False, validation_alias="HF_HUB_DISABLE_IMPLICIT_TOKEN"
+    )
+    hf_hub_offline: EcosystemFlag = Field(False, validation_alias="HF_HUB_OFFLINE")
+    transformers_offline: EcosystemFlag = Field(False, validation_alias="TRANSFORMERS_OFFLINE")
+
+    @classmethod
+    def from_environment(cls) -> Self:
+        """The settings that the process's environment asks for."""
+        return cls()
+
+    @property
+    def offline(self) -> bool:
+        """Whether no request may leave for the hub."""
+        return self.hf_hub_offline or self.transformers_offline
+
+    @property
+    def hub_home(self) -> Path:
+        """Where the ecosystem keeps its state: ``HF_HOME`` or the user's cache folder."""
+        caches = self.xdg_cache_home or Path("~/.cache")
+        return (self.hf_home or caches / "huggingface").expanduser()
+
+    @property
+    def hub_cache(self) -> Path:
+        """The folder of downloaded repositories, which is only ever read."""
+        return (self.hf_hub_cache or self.hub_home / "hub").expanduser()
+
+    def hub_token(self) -> SecretStr | None:
+        """The token for the hub: the environment's, or that of the token file.
+
+        None where there is none, or where ``HF_HUB_DISABLE_IMPLICIT_TOKEN`` forbids using it.
+        """
+        if self.hf_hub_disable_implicit_token:
+            return None
+        if self.hf_token is not None:
+            text = self.hf_token.get_secret_value()
+        else:
+            path = (self.hf_token_path or self.hub_home / "token").expanduser()
+            try:
+                text = path.read_text(encoding="utf-8")
+            except (OSError, UnicodeDecodeError):
+                return None
+        text = text.replace("\r", "").replace("\n", "").strip()
+        return SecretStr(text) if text else None
