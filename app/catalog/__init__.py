@@ -1,0 +1,1 @@
+"""Facts that ship with the product: loaded once, checked, frozen, with a digest."""

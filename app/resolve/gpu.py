@@ -1,0 +1,46 @@
+"""From what a request says about its GPU to the `Gpu` that formulas and engines take."""
+
+from dataclasses import dataclass
+
+from app.catalog.gpus import gpu_catalogue
+from app.core.hardware import Gpu
+from app.errors import InputError
+from app.schemas.gpus import GpuSpec
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ResolvedGpu:
+    """A GPU, and what its naming takes for granted."""
+
+    gpu: Gpu
+    assumptions: tuple[str, ...] = ()
+
+
+def resolve_gpu(gpu: str | None, gpu_spec: GpuSpec | None = None) -> ResolvedGpu:
+    """The GPU that an id, an alias, a MIG slice's name or a description means.
+
+    Raises:
+        InputError: for both or neither.
+        UnknownGpu: for a name that the catalogue does not have.
+    """
+    if (gpu is None) == (gpu_spec is None):
+        said = "not both" if gpu is not None else "one of the two"
+        raise InputError.of("gpu", f"give gpu or gpu_spec, {said}")
+    if gpu_spec is not None:
+        return ResolvedGpu(gpu=gpu_spec.to_gpu())
+    match = gpu_catalogue().find(gpu or "")
+    return ResolvedGpu(gpu=match.gpu, assumptions=match.assumptions)
+
+
+def bandwidth_of(gpu: Gpu) -> int:
+    """Bytes per second of the GPU's memory, for an answer that is a time.
+
+    Raises:
+        InputError: where neither the catalogue nor the request knows it.
+    """
+    if gpu.memory_bandwidth_bytes_per_s is None:
+        rule = "is needed for a time"
+        if gpu.source == "catalogue":
+            rule += f"; the catalogue has no sound figure for {gpu.id}: describe the GPU instead"
+        raise InputError.of("gpu_spec.memory_bandwidth_bytes_per_s", rule, type="missing")
+    return gpu.memory_bandwidth_bytes_per_s
