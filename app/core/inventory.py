@@ -53,6 +53,8 @@ class Weight:
     copy. `active` says how many of `experts` one token uses. `linear` marks what quantisers touch
     (matrices of linear layers); `fused` names the engine's merged parameter it is loaded into
     (`qkv_proj`, `gate_up_proj`). `dtype` is set where it is stored in a precision of its own.
+    A `buffer` is stored in the checkpoint and held by an engine but is no parameter (a router's
+    correction bias, a table of hashed experts), so no count includes it.
     """
 
     name: str
@@ -67,6 +69,7 @@ class Weight:
     linear: bool = False
     fused: str | None = None
     dtype: Precision | None = None
+    buffer: bool = False
 
     @property
     def elements(self) -> int:
@@ -102,11 +105,13 @@ def count_parameters(weights: tuple[Weight, ...]) -> ParameterCount:
     """Parameters in total, active for one token, and by part.
 
     Multi-token-prediction modules are not counted: neither transformers nor a served model
-    without speculation has them.
+    without speculation has them. Nor are buffers.
     """
     by_part: dict[Part, int] = {}
     total = active = 0
     for weight in weights:
+        if weight.buffer:
+            continue
         by_part[weight.part] = by_part.get(weight.part, 0) + weight.total
         if weight.part is not Part.MTP:
             total += weight.total
