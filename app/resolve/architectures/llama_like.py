@@ -8,7 +8,7 @@ experts, say) and anything on top come as ready weights.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from app.core.inventory import Part, Weight
+from app.core.inventory import Part, Split, Weight
 from app.core.model import LayerGroup, ModelShape
 from app.resolve.architectures.blocks import (
     Dims,
@@ -218,7 +218,8 @@ def llama_like(
     `windows` is one window for all layers or a list with one entry a layer (None: full
     attention); `groups` replaces what follows from it. `qk_norm` gives the sizes of the norms on
     queries and keys (`head_dim` twice where they are shared by heads, full width where not).
-    `mlp` replaces the dense MLP; `extra` is whatever else there is.
+    `mlp` replaces the dense MLP; `extra` is whatever else there is. A bias of the head stays
+    where the head is tied, so it is an entry of its own.
     """
     at = names.at(config)
     layers = dims.all_layers
@@ -228,9 +229,7 @@ def llama_like(
         else:
             groups = window_groups(dims, windows)
     weights = [
-        *vocabulary(
-            dims, prefix=config.prefix, embed=names.embed, head=names.head, head_bias=head_bias
-        ),
+        *vocabulary(dims, prefix=config.prefix, embed=names.embed, head=names.head),
         *attention(
             at,
             dims,
@@ -249,6 +248,9 @@ def llama_like(
             vector(f"{at}.{name}", size, layers=layers, bias=qk_norm_bias)
             for name, size in zip(names.qk_norms, qk_norm, strict=True)
         ]
+    if head_bias:
+        name = config.prefix + names.head
+        weights.append(vector(name, dims.vocab, part=Part.OTHER, split=Split.VOCAB))
     if names.norm:
         weights.append(vector(config.prefix + names.norm, dims.hidden, bias=norm_bias))
     return model_shape(

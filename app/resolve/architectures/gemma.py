@@ -1,0 +1,110 @@
+"""Gemma 1, 2 and 3 (text), VaultGemma and the text-only EmbeddingGemma."""
+
+from app.core.model import ModelShape
+from app.resolve.architectures import family
+from app.resolve.architectures.blocks import Dims, read_dims
+from app.resolve.architectures.fields import Config
+from app.resolve.architectures.llama_like import (
+    Names,
+    every_nth_full,
+    layer_windows,
+    llama_like,
+    window_size,
+)
+
+SANDWICH = Names(
+    norms=(
+        "input_layernorm",
+        "post_attention_layernorm",
+        "pre_feedforward_layernorm",
+        "post_feedforward_layernorm",
+    )
+)
+VAULT = Names(norms=("input_layernorm", "pre_feedforward_layernorm"))
+
+
+@family("gemma", architectures=("GemmaForCausalLM",))
+def gemma(config: Config) -> ModelShape:
+    """Full attention with heads of 256, a tied head. Defaults: GemmaConfig."""
+    dims = read_dims(
+        config,
+        layers=28,
+        hidden=3072,
+        heads=16,
+        kv_heads=16,
+        head_dim=256,
+        intermediate=24576,
+        vocab=256000,
+        max_positions=8192,
+        tied=True,
+    )
+    bias = config.boolean("attention_bias", default=False)
+    return llama_like(config, dims, qkv_bias=bias, out_bias=bias)
+
+
+@family("gemma2", architectures=("Gemma2ForCausalLM", "Gemma2Model"))
+def gemma2(config: Config) -> ModelShape:
+    """Windowed and full layers in turn, the first windowed. Defaults: Gemma2Config."""
+    return _alternating(config, SANDWICH)
+
+
+@family("vaultgemma", architectures=("VaultGemmaForCausalLM",))
+def vaultgemma(config: Config) -> ModelShape:
+    """Gemma 2 with two norms a layer. Defaults: VaultGemmaConfig."""
+    return _alternating(config, VAULT)
+
+
+@family("gemma3_text", architectures=("Gemma3ForCausalLM", "Gemma3TextModel"))
+def gemma3_text(config: Config) -> ModelShape:
+    """Five windowed layers, then a full one. Defaults: Gemma3TextConfig.
+
+    Where attention is bidirectional (EmbeddingGemma) nothing is cached.
+    """
+    dims = _gemma2_dims(config, vocab=262208, max_positions=131072)
+    period = config.integer("sliding_window_pattern", default=6)
+    windows = layer_windows(
+        config,
+        dims.layers,
+        window_size(config, default=4096),
+        default=every_nth_full(dims.layers, period),
+    )
+    bias = config.boolean("attention_bias", default=False)
+    bidirectional = config.boolean("use_bidirectional_attention", default=False)
+    return llama_like(
+        config,
+        dims,
+        names=SANDWICH,
+        windows=windows,
+        groups=() if bidirectional else None,
+        traits=("pooling", "encoder_only") if bidirectional else (),
+        qkv_bias=bias,
+        out_bias=bias,
+        qk_norm=(dims.head_dim, dims.head_dim),
+    )
+
+
+def _alternating(config: Config, names: Names) -> ModelShape:
+    dims = _gemma2_dims(config, vocab=256000, max_positions=8192)
+    windows = layer_windows(
+        config,
+        dims.layers,
+        window_size(config, default=4096),
+        default=every_nth_full(dims.layers, 2),
+    )
+    bias = config.boolean("attention_bias", default=False)
+    return llama_like(config, dims, names=names, windows=windows, qkv_bias=bias, out_bias=bias)
+
+
+def _gemma2_dims(config: Config, *, vocab: int, max_positions: int) -> Dims:
+    return read_dims(
+        config,
+        layers=26,
+        hidden=2304,
+        heads=8,
+        kv_heads=4,
+        head_dim=256,
+        intermediate=9216,
+        vocab=vocab,
+        max_positions=max_positions,
+        tied=True,
+    )
