@@ -1,0 +1,117 @@
+"""How a wrapper is put together: a text model that caches, and towers that only weigh.
+
+Images, video and sound become tokens of the text model, so the cache is the text model's own;
+wrappers say where its config is, whose defaults fill it, and what the towers weigh.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from app.core.inventory import Part, Weight
+from app.core.model import ModelShape
+from app.resolve.architectures import architecture_names, build
+from app.resolve.architectures.blocks import checkpoint_dtype, serving_dtype
+from app.resolve.architectures.fields import Config
+
+MULTIMODAL = "multimodal"
+PREFIX_LM = "prefix_lm"
+TIED = "tie_word_embeddings"
+
+
+def inner(
+    config: Config,
+    *names: str,
+    model_type: str,
+    defaults: Mapping[str, Any] | None = None,
+    force: bool = False,
+) -> Config:
+    """The nested object `names`, with the defaults its wrapper gives it. `model_type` is used
+    where it states none, or in any case under `force`.
+    """
+    section = config.section(*names)
+    return filled(section, model_type=model_type, defaults=defaults, force=force)
+
+
+def filled(
+    section: Config,
+    *,
+    model_type: str,
+    defaults: Mapping[str, Any] | None = None,
+    force: bool = False,
+) -> Config:
+    """`section` with `defaults` where it says nothing, and never with a task head of its own."""
+    stated = {name: value for name, value in section.data.items() if value is not None}
+    data = {"model_type": model_type, **(defaults or {}), **stated}
+    data.pop("architectures", None)
+    if force:
+        data["model_type"] = model_type
+    return Config(data, path=section.path, prefix=section.prefix)
+
+
+def text_model(
+    config: Config,
+    *names: str,
+    prefix: str = "",
+    model_type: str = "llama",
+    defaults: Mapping[str, Any] | None = None,
+    force: bool = False,
+    tied: bool | None = None,
+    hoisted: bool = False,
+    head: str | None = None,
+) -> ModelShape:
+    """The text model inside a wrapper.
+
+    `prefix` stands before its module names ("language_model."); `head` is the name of the output
+    matrix where the wrapper keeps it outside. The wrapper's own `tie_word_embeddings` wins; where
+    it is absent, `tied` is the wrapper class's default (None: the text model's own is used), over
+    which `hoisted` lets the text model's stated value go.
+    """
+    section = inner(
+        config,
+        *(names or ("text_config",)),
+        model_type=model_type,
+        defaults=defaults,
+        force=force,
+    )
+    outer = config.get(TIED)
+    if outer is not None:
+        section = section.overlay(**{TIED: outer})
+    elif tied is not None and not (hoisted and section.has(TIED)):
+        section = section.overlay(**{TIED: tied})
+    shape = build(Config(section.data, path=section.path, prefix=prefix))
+    if head is None:
+        return shape
+    return replace(
+        shape,
+        weights=tuple(replace(w, name=head) if w.part is Part.HEAD else w for w in shape.weights),
+    )
+
+
+def multimodal(
+    config: Config,
+    text: ModelShape,
+    weights: Iterable[Weight] = (),
+    *,
+    traits: Iterable[str] = (MULTIMODAL,),
+    assumptions: tuple[str, ...] = (),
+) -> ModelShape:
+    """The wrapper's shape: the text model's cache, all weights, the outer labels.
+
+    Precision and quantisation are the wrapper's where it states them, else the text model's.
+    """
+    stored = checkpoint_dtype(config) or text.checkpoint_dtype
+    quantization = config.get("quantization_config")
+    if quantization is not None and not isinstance(quantization, dict):
+        raise config.fail("quantization_config", "must be an object")
+    return replace(
+        text,
+        model_type=config.text("model_type", default=text.model_type),
+        architecture=(architecture_names(config) or [""])[0],
+        weights=(*text.weights, *weights),
+        dtype=serving_dtype(stored),
+        checkpoint_dtype=stored,
+        quantization=quantization or text.quantization,
+        traits=text.traits | frozenset(traits),
+        assumptions=(*text.assumptions, *assumptions),
+    )
