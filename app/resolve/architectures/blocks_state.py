@@ -13,13 +13,22 @@ from app.core.cache import CachePart
 from app.core.inventory import Part, Split, Weight
 from app.core.precision import Precision, precision
 from app.core.recurrent import GatedDeltaState, KimiDeltaState, Mamba1State, Mamba2State
-from app.resolve.architectures.blocks import linear, vector
+from app.resolve.architectures.blocks import KV_HEADS, linear, vector
 from app.resolve.architectures.fields import Config
 
 HYBRID = "hybrid_state"
 
 LINEAR = ("linear_attention", "mamba", "recurrent", "conv")
 FULL = ("full_attention", "attention")
+
+
+def with_kv_heads(config: Config, default: int) -> Config:
+    """`config` with the class's KV head count where the file has no such key at all; a null means
+    one KV head a query head.
+    """
+    if any(name in config.data for name in KV_HEADS):
+        return config
+    return config.overlay(num_key_value_heads=default)
 
 
 def pick(kinds: Sequence[str], *wanted: str) -> tuple[int, ...]:

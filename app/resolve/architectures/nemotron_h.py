@@ -26,7 +26,7 @@ from app.resolve.architectures.blocks import (
     vector,
     vocabulary,
 )
-from app.resolve.architectures.blocks_state import HYBRID, Mamba2, state_dtype
+from app.resolve.architectures.blocks_state import HYBRID, Mamba2, state_dtype, with_kv_heads
 from app.resolve.architectures.fields import MAX_LAYERS, Config
 from app.resolve.architectures.llama_like import window_size
 
@@ -96,11 +96,10 @@ def _dims(config: Config) -> Dims:
     if isinstance(config.get("intermediate_size"), list):
         config = config.overlay(intermediate_size=None)
     return read_dims(
-        config,
+        with_kv_heads(config, 8),
         layers=len(DEFAULT_KINDS),
         hidden=4096,
         heads=32,
-        kv_heads=8,
         head_dim=config.optional_integer("attention_head_dim") or 128,
         intermediate=21504,
         vocab=131072,

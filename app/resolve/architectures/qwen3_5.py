@@ -12,7 +12,7 @@ from app.core.model import ModelShape
 from app.resolve.architectures import family
 from app.resolve.architectures.blocks import Dims, checkpoint_dtype, read_dims, serving_dtype
 from app.resolve.architectures.blocks_qwen_vision import qwen3_vision
-from app.resolve.architectures.blocks_state import read_delta_net
+from app.resolve.architectures.blocks_state import read_delta_net, with_kv_heads
 from app.resolve.architectures.fields import Config
 from app.resolve.architectures.llama_like import dense_mlp
 from app.resolve.architectures.qwen3_next import delta_model, qwen_mixture
@@ -74,11 +74,10 @@ def _with_vision(config: Config, text: ModelShape) -> ModelShape:
 
 def _dense(config: Config, root: str) -> ModelShape:
     dims = read_dims(
-        config,
+        with_kv_heads(config, 4),
         layers=32,
         hidden=4096,
         heads=16,
-        kv_heads=4,
         head_dim=256,
         intermediate=12288,
         vocab=248320,
@@ -89,11 +88,10 @@ def _dense(config: Config, root: str) -> ModelShape:
 
 def _sparse(config: Config, root: str) -> ModelShape:
     dims = read_dims(
-        config,
+        with_kv_heads(config, 2),
         layers=40,
         hidden=2048,
         heads=16,
-        kv_heads=2,
         head_dim=256,
         intermediate=0,
         vocab=248320,

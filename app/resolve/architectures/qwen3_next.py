@@ -27,6 +27,7 @@ from app.resolve.architectures.blocks_state import (
     pick,
     read_delta_net,
     state_dtype,
+    with_kv_heads,
 )
 from app.resolve.architectures.fields import Config
 from app.resolve.architectures.llama_like import dense_mlp, mixture
@@ -41,11 +42,10 @@ def qwen3_next(config: Config) -> ModelShape:
     Qwen3NextConfig.
     """
     dims = read_dims(
-        config,
+        with_kv_heads(config, 2),
         layers=48,
         hidden=2048,
         heads=16,
-        kv_heads=2,
         head_dim=256,
         intermediate=5632,
         vocab=151936,
