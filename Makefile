@@ -37,6 +37,7 @@ lint: setup ## style, types, import contract, container files, committed OpenAPI
 	$(BIN)/lint-imports
 	$(BIN)/hadolint Dockerfile
 	$(BIN)/check-jsonschema --builtin-schema vendor.compose-spec docker-compose.yml
+	$(BIN)/check-jsonschema --schemafile app/catalog/gpu_catalog.schema.json gpu_catalog.json
 	$(BIN)/python -m app.openapi --check openapi/openapi.json
 
 format: setup ## let ruff rewrite what it can

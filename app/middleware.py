@@ -221,7 +221,7 @@ class _Exchange:
             if body is not None and b"no-store" not in given.get(b"cache-control", b""):
                 etag = given.get(b"etag")
                 if etag is None:
-                    etag = b'"%b"' % hashlib.blake2b(body, digest_size=16).hexdigest().encode()
+                    etag = b'"%b"' % hashlib.sha256(body).hexdigest()[:32].encode()
                     headers.append((b"etag", etag))
                 if self._if_none_match is not None and _names(self._if_none_match, etag):
                     unchanged = True

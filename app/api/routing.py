@@ -10,6 +10,7 @@ from fastapi.routing import APIRoute
 from pydantic import BaseModel
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
 
 from app.errors import FieldError, InputError
 from app.problems import MEDIA_TYPE, clip, unknown_field
@@ -65,6 +66,31 @@ def mount(app: FastAPI, router: APIRouter) -> None:
     ``include_router`` would keep it as a router of its own, and match each path twice.
     """
     app.router.routes.extend(router.routes)
+
+
+class DirectRouter:
+    """Fixed paths by a look-up, all else by the router, which tries its routes in turn.
+
+    A route tried and not taken costs about two microseconds, a calculation about ten.
+    """
+
+    def __init__(self, router: APIRouter) -> None:
+        self.router = router
+        self.fixed: dict[tuple[str, str], APIRoute] = {}
+        for route in router.routes:
+            if isinstance(route, APIRoute) and "{" not in route.path:
+                for method in route.methods:
+                    self.fixed.setdefault((method, route.path), route)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        route = self.fixed.get((scope.get("method", ""), scope.get("path", "")))
+        if route is None:
+            await self.router(scope, receive, send)
+            return
+        scope["router"] = self.router
+        scope.update(route.matches(scope)[1])
+        await route.handle(scope, receive, send)
 
 
 def _names(query: bytes) -> list[str]:

@@ -189,17 +189,17 @@ async def test_a_stream_that_breaks_is_broken_off(client: httpx.AsyncClient):
 
 async def test_more_requests_than_there_is_room_for(app: FastAPI, client: httpx.AsyncClient):
     """With two under way, a third is told to come back; probes are answered all the same."""
-    release = asyncio.Event()
+    release, full = asyncio.Event(), asyncio.Barrier(3)
 
     async def slow(request: Request) -> Response:
+        await full.wait()
         await release.wait()
         return Response(b"done")
 
     app.add_route("/slow", slow)
     under_way = [asyncio.create_task(client.get("/slow")) for _ in range(2)]
-    await asyncio.sleep(0)
-    while (refused := await client.get("/echo")).status_code == 200:
-        await asyncio.sleep(0)
+    await full.wait()
+    refused = await client.get("/echo")
     assert (refused.status_code, refused.headers["retry-after"]) == (503, "1")
     assert refused.json()["type"] == "/problems/overloaded"
     assert (await client.get("/livez")).status_code == 200
