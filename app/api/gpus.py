@@ -7,7 +7,6 @@ from fastapi import Path, Query
 
 from app.api.routing import api_router
 from app.catalog.gpus import MAX_NAME, GpuEntry, gpu_catalogue
-from app.errors import InputError
 from app.schemas.gpus import GpuDetail, GpuList, GpusQuery, GpuSummary, stamp
 
 router = api_router("gpus")
@@ -26,9 +25,6 @@ GpuName = Annotated[
 @router.get("/gpus", summary="Accelerators, filtered")
 async def gpus(query: Annotated[GpusQuery, Query()]) -> GpuList:
     """All that pass every filter, with their figures; sources are at `/gpus/{id}`."""
-    low, high = query.min_memory_bytes, query.max_memory_bytes
-    if low is not None and high is not None and low > high:
-        raise InputError.of("query.min_memory_bytes", "is above max_memory_bytes")
     found = [_summary(entry) for entry in gpu_catalogue().entries if _passes(entry, query)]
     return GpuList(count=len(found), gpus=found, catalogue=stamp(gpu_catalogue()))
 
