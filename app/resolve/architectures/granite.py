@@ -1,6 +1,7 @@
 """Granite 3 and 4 without state layers: dense, MoE, MoE with a shared MLP, windowed versions."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from app.core.inventory import Part, Split, Weight
 from app.core.model import ModelShape
@@ -94,26 +95,19 @@ def granite_experts(
             names=("input_linear", "input_linear", "output_linear"),
         ),
     ]
-    if shared:
-        weights += [
-            linear(
-                f"{at}.shared_mlp.input_linear",
-                2 * shared,
-                dims.hidden,
-                part=Part.SHARED_EXPERTS,
-                layers=layers,
-                split=Split.COLUMN,
-            ),
-            linear(
-                f"{at}.shared_mlp.output_linear",
-                dims.hidden,
-                shared,
-                part=Part.SHARED_EXPERTS,
-                layers=layers,
-                split=Split.ROW,
-            ),
-        ]
-    return weights
+    return [*weights, *granite_shared_mlp(at, dims, layers, shared)]
+
+
+def granite_shared_mlp(at: str, dims: Dims, layers: Sequence[int], width: int) -> list[Weight]:
+    """The MLP every token passes through; gate and up are one matrix. Nothing for no width."""
+    if not width:
+        return []
+    common: dict[str, Any] = {"part": Part.SHARED_EXPERTS, "layers": layers}
+    rows = 2 * width
+    return [
+        linear(f"{at}.shared_mlp.input_linear", rows, dims.hidden, split=Split.COLUMN, **common),
+        linear(f"{at}.shared_mlp.output_linear", dims.hidden, width, split=Split.ROW, **common),
+    ]
 
 
 def _windows(config: Config, dims: Dims) -> list[int | None]:

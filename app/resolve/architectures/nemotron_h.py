@@ -7,7 +7,6 @@ layers. Puzzle models give each layer its own sizes in `block_configs`.
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from app.core.cache import CachePart
 from app.core.inventory import Part, Weight
@@ -26,6 +25,7 @@ from app.resolve.architectures.blocks import (
     vector,
     vocabulary,
 )
+from app.resolve.architectures.blocks_moe import Moe, as_mtp, correction
 from app.resolve.architectures.blocks_state import HYBRID, Mamba2, state_dtype, with_kv_heads
 from app.resolve.architectures.fields import MAX_LAYERS, Config
 from app.resolve.architectures.llama_like import window_size
@@ -198,26 +198,32 @@ def _experts(
     """Experts without gates; with `moe_latent_size` the routed ones work in a narrower space."""
     experts = config.integer("n_routed_experts", "num_local_experts", default=8)
     shared = config.integer("moe_shared_expert_intermediate_size", default=7688, minimum=0)
-    shared *= config.integer("n_shared_experts", default=1, minimum=0, maximum=64)
+    moe = Moe(
+        num_experts=experts,
+        top_k=min(config.integer("num_experts_per_tok", default=2), experts),
+        width=config.integer("moe_intermediate_size", default=7688),
+        shared_width=shared * config.integer("n_shared_experts", default=1, minimum=0, maximum=64),
+    )
     latent = config.optional_integer("moe_latent_size")
     weights = [
-        router(at, dims.hidden, experts, layers, module="mixer.gate"),
+        router(at, dims.hidden, moe.num_experts, layers, module="mixer.gate"),
+        *correction(at, moe, layers, name="mixer.gate.e_score_correction_bias"),
         *plain_mlp(
             at,
             latent or dims.hidden,
-            config.integer("moe_intermediate_size", default=7688),
+            moe.width,
             layers,
             module="mixer.experts.{expert}",
             part=Part.ROUTED_EXPERTS,
-            experts=experts,
-            active=min(config.integer("num_experts_per_tok", default=2), experts),
+            experts=moe.num_experts,
+            active=moe.top_k,
         ),
     ]
-    if shared:
+    if moe.shared_width:
         weights += plain_mlp(
             at,
             dims.hidden,
-            shared,
+            moe.shared_width,
             layers,
             bias=bias,
             module="mixer.shared_experts",
@@ -276,4 +282,4 @@ def _mtp(config: Config, dims: Dims) -> tuple[list[Weight], tuple[LayerGroup, ..
         for m in first
         if cached
     )
-    return [replace(weight, part=Part.MTP) for weight in weights], groups
+    return as_mtp(weights), groups

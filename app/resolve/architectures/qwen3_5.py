@@ -5,19 +5,18 @@ experts; the vision tower is Qwen3-VL's without deepstack.
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from app.core.inventory import Weight
 from app.core.model import ModelShape
 from app.resolve.architectures import family
-from app.resolve.architectures.blocks import Dims, checkpoint_dtype, read_dims, serving_dtype
+from app.resolve.architectures.blocks import Dims, read_dims
 from app.resolve.architectures.blocks_qwen_vision import qwen3_vision
 from app.resolve.architectures.blocks_state import read_delta_net, with_kv_heads
 from app.resolve.architectures.fields import Config
 from app.resolve.architectures.llama_like import dense_mlp
+from app.resolve.architectures.multimodal import multimodal
 from app.resolve.architectures.qwen3_next import delta_model, qwen_mixture
 
-MULTIMODAL = "multimodal"
 NESTED = "model.language_model."
 
 
@@ -55,21 +54,8 @@ def _text(config: Config) -> Config:
 
 
 def _with_vision(config: Config, text: ModelShape) -> ModelShape:
-    stored = checkpoint_dtype(config) or text.checkpoint_dtype
-    tower = qwen3_vision(config.section("vision_config"), config.prefix + "model.visual.")
-    quantization = config.get("quantization_config") or text.quantization
-    if quantization is not None and not isinstance(quantization, dict):
-        raise config.fail("quantization_config", "must be an object")
-    return replace(
-        text,
-        model_type=config.text("model_type"),
-        architecture=(config.texts("architectures") or [""])[0],
-        weights=(*text.weights, *tower),
-        dtype=serving_dtype(stored),
-        checkpoint_dtype=stored,
-        quantization=quantization,
-        traits=text.traits | {MULTIMODAL},
-    )
+    vision = config.section("vision_config")
+    return multimodal(config, text, qwen3_vision(vision, config.prefix + "model.visual."))
 
 
 def _dense(config: Config, root: str) -> ModelShape:

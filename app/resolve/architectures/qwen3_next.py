@@ -1,10 +1,9 @@
 """Qwen3-Next and Qwen3-Coder-Next: gated delta nets with gated attention in every fourth layer."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 from app.core.inventory import Part, Weight
-from app.core.model import LayerGroup, ModelShape
+from app.core.model import ModelShape
 from app.resolve.architectures import family
 from app.resolve.architectures.blocks import (
     Dims,
@@ -18,6 +17,7 @@ from app.resolve.architectures.blocks import (
     vector,
     vocabulary,
 )
+from app.resolve.architectures.blocks_moe import as_mtp, drafts
 from app.resolve.architectures.blocks_state import (
     FULL,
     HYBRID,
@@ -101,10 +101,7 @@ def delta_model(
         config,
         dims,
         groups=group_layers([(cached if k in FULL else state,) for k in kinds], dims.heads),
-        draft_groups=tuple(
-            LayerGroup(layers=(i,), parts=(cached,), num_attention_heads=dims.heads)
-            for i in drafted
-        ),
+        draft_groups=drafts(drafted, dims.heads, cached),
         weights=[
             *vocabulary(dims, prefix=config.prefix, embed=f"{root}embed_tokens"),
             *net.weights(f"{at}.linear_attn", pick(kinds, *LINEAR), projections),
@@ -159,7 +156,7 @@ def _mtp(
         *norms(at, dims.hidden, layers, *NORMS),
         *(vocabulary(dims, prefix=root, embed="embed_tokens")[:1] if own_embedding else ()),
     ]
-    return [replace(weight, part=Part.MTP) for weight in weights]
+    return as_mtp(weights)
 
 
 def qwen_mixture(

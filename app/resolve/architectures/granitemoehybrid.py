@@ -1,0 +1,69 @@
+"""Granite 4 (Tiny, Small, Micro): Mamba 2 and attention layers, dense or with experts."""
+
+from app.core.model import ModelShape
+from app.resolve.architectures import family
+from app.resolve.architectures.blocks import (
+    attention,
+    attention_part,
+    group_layers,
+    model_shape,
+    norms,
+    read_dims,
+    vector,
+    vocabulary,
+)
+from app.resolve.architectures.blocks_state import (
+    FULL,
+    HYBRID,
+    LINEAR,
+    checked_kinds,
+    pick,
+    read_mamba2,
+)
+from app.resolve.architectures.fields import Config
+from app.resolve.architectures.granite import granite_experts, granite_shared_mlp
+
+
+@family("granitemoehybrid", architectures=("GraniteMoeHybridForCausalLM",))
+def granitemoehybrid(config: Config) -> ModelShape:
+    """`layer_types` says which layers cache K and V (attention) and which a Mamba 2 state; where
+    it is absent all keep a state. No local experts: only the shared MLP. Defaults:
+    GraniteMoeHybridConfig.
+    """
+    dims = read_dims(
+        config,
+        layers=32,
+        hidden=4096,
+        heads=32,
+        intermediate=11008,
+        vocab=32000,
+        max_positions=2048,
+    )
+    kinds = config.texts("layer_types", "layers_block_type") or [LINEAR[0]] * dims.layers
+    kinds = checked_kinds(config, "layer_types", kinds, dims.layers, *FULL, *LINEAR[:2])
+    full = pick(kinds, *FULL)
+    mixer = read_mamba2(config, dims.hidden, heads=128, groups=1, state=256)
+    bias = config.boolean("attention_bias", default=False)
+    shared = config.integer("shared_intermediate_size", default=1024, minimum=0)
+    experts = config.integer("num_local_experts", default=8, minimum=0)
+    at = config.prefix + "model.layers.{layer}"
+    layers = dims.all_layers
+    cached, state = (attention_part(dims),), (mixer.part(),)
+    return model_shape(
+        config,
+        dims,
+        groups=group_layers([cached if k in FULL else state for k in kinds], dims.heads),
+        weights=[
+            *vocabulary(dims, prefix=config.prefix),
+            *(attention(at, dims, full, bias=bias, out_bias=bias) if full else ()),
+            *mixer.weights(f"{at}.mamba", pick(kinds, *LINEAR)),
+            *(
+                granite_experts(at, config, dims, layers, shared=shared)
+                if experts
+                else granite_shared_mlp(at, dims, layers, shared)
+            ),
+            *norms(at, dims.hidden, layers, "input_layernorm", "post_attention_layernorm"),
+            vector(config.prefix + "model.norm", dims.hidden),
+        ],
+        traits=(HYBRID,),
+    )
