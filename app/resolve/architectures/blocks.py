@@ -68,13 +68,16 @@ def read_dims(
     """The common sizes in their usual spellings; keyword arguments are the class defaults.
 
     A missing KV head count means multi-head attention (= query heads) unless the class says
-    otherwise; a missing head_dim means hidden / heads unless the class says otherwise.
+    otherwise; a missing head_dim means hidden / heads unless the class says otherwise, a null one
+    means that always.
     """
     n_layers = config.integer(*LAYERS, default=layers, maximum=MAX_LAYERS)
     width = config.integer(*HIDDEN, default=hidden)
     n_heads = config.integer(*HEADS, default=heads)
     default_kv = kv_heads if kv_heads and not config.has(*HEADS) else n_heads
-    dim = config.optional_integer("head_dim") or head_dim
+    dim = config.optional_integer("head_dim")
+    if dim is None and "head_dim" not in config.data:
+        dim = head_dim
     if dim is None:
         if width % n_heads:
             raise config.fail(HEADS[0], f"{n_heads} heads do not divide hidden_size {width}")

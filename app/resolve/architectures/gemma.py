@@ -5,10 +5,12 @@ from app.resolve.architectures import family
 from app.resolve.architectures.blocks import Dims, read_dims
 from app.resolve.architectures.fields import Config
 from app.resolve.architectures.llama_like import (
+    ENCODER_ONLY,
     Names,
     every_nth_full,
     layer_windows,
     llama_like,
+    uncached,
     window_size,
 )
 
@@ -75,8 +77,8 @@ def gemma3_text(config: Config) -> ModelShape:
         dims,
         names=SANDWICH,
         windows=windows,
-        groups=() if bidirectional else None,
-        traits=("pooling", "encoder_only") if bidirectional else (),
+        groups=uncached(dims) if bidirectional else None,
+        traits=(ENCODER_ONLY,) if bidirectional else (),
         qkv_bias=bias,
         out_bias=bias,
         qk_norm=(dims.head_dim, dims.head_dim),

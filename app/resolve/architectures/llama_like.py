@@ -6,7 +6,7 @@ experts, say) and anything on top come as ready weights.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from app.core.inventory import Part, Split, Weight
 from app.core.model import LayerGroup, ModelShape
@@ -55,6 +55,7 @@ class Names:
         return config.prefix + self.layer
 
 
+ENCODER_ONLY = "encoder_only"
 LLAMA = Names()
 FUSED_QKV = ("qkv_proj", "qkv_proj", "qkv_proj", "o_proj")
 FUSED_GATE_UP = ("gate_up_proj", "gate_up_proj", "down_proj")
@@ -92,6 +93,21 @@ def every_nth_full(layers: int, period: int) -> list[bool]:
     return [(index + 1) % period != 0 for index in range(layers)]
 
 
+def encoder_only(config: Config) -> bool:
+    """Whether attention is bidirectional (embedding models made of decoders): engines cache
+    nothing then. `is_causal` false says it, or the class name.
+    """
+    if not config.boolean("is_causal", default=True):
+        return True
+    names = config.texts("architectures") or ()
+    return any("Bidirectional" in name for name in names)
+
+
+def uncached(dims: Dims) -> tuple[LayerGroup, ...]:
+    """Layers with heads but without a cache."""
+    return (LayerGroup(layers=dims.all_layers, parts=(), num_attention_heads=dims.heads),)
+
+
 def window_groups(dims: Dims, windows: Sequence[int | None]) -> tuple[LayerGroup, ...]:
     """Layers with the same window together, in order of first appearance."""
     members: dict[int | None, list[int]] = {}
@@ -105,6 +121,12 @@ def window_groups(dims: Dims, windows: Sequence[int | None]) -> tuple[LayerGroup
         )
         for window, layers in members.items()
     )
+
+
+def position_table(config: Config, dims: Dims, name: str, *, offset: int = 0) -> Weight:
+    """Learned absolute positions: one row a position, `offset` rows more."""
+    rows = (dims.max_positions or 0) + offset
+    return Weight(name=config.prefix + name, shape=(rows, dims.hidden), part=Part.OTHER)
 
 
 def mixture(
@@ -122,13 +144,14 @@ def mixture(
     bias: bool = False,
     router_bias: bool = False,
     correction: str = "",
+    correction_is_buffer: bool = False,
     shared_width: int = 0,
     shared: str = "shared_experts",
     shared_gate: str = "",
 ) -> list[Weight]:
     """A router and its experts. `shared_width` is that of all shared experts together (0: none),
     `shared_gate` the name of the one-row gate on them, `correction` that of the router's
-    per-expert correction bias.
+    per-expert correction bias (in some models a buffer, which no parameter count includes).
     """
     if not layers:
         return []
@@ -148,9 +171,8 @@ def mixture(
         ),
     ]
     if correction:
-        weights.append(
-            vector(f"{inside}.{correction}", num_experts, part=Part.ROUTER, layers=layers)
-        )
+        entry = vector(f"{inside}.{correction}", num_experts, part=Part.ROUTER, layers=layers)
+        weights.append(replace(entry, buffer=correction_is_buffer))
     if shared_width:
         weights += gated_mlp(
             inside,
@@ -223,8 +245,11 @@ def llama_like(
     """
     at = names.at(config)
     layers = dims.all_layers
+    encoder = encoder_only(config)
     if groups is None:
-        if windows is None or isinstance(windows, int):
+        if encoder:
+            groups = uncached(dims)
+        elif windows is None or isinstance(windows, int):
             groups = uniform_groups(dims, attention_part(dims, window=windows))
         else:
             groups = window_groups(dims, windows)
@@ -258,7 +283,7 @@ def llama_like(
         dims,
         groups=groups,
         weights=weights,
-        traits=traits,
+        traits=(*traits, ENCODER_ONLY) if encoder else traits,
         draft_groups=draft_groups,
         max_positions=max_positions,
         assumptions=assumptions,

@@ -2,7 +2,7 @@
 
 The class name says it: `...ForSequenceClassification` (reward models) has a `score` matrix of
 `num_labels` rows in place of the head, `...Model` ends with the last norm. Both are served for
-pooling, not for generation.
+pooling, not for generation. (`GENERATES` lists older class names that end alike but do generate.)
 """
 
 from dataclasses import replace
@@ -12,6 +12,7 @@ from app.core.model import ModelShape
 from app.resolve.architectures.fields import Config
 
 POOLING = "pooling"
+GENERATES = ("LMHeadModel", "ChatGLMModel", "AquilaModel")
 
 
 def with_task_head(config: Config, shape: ModelShape) -> ModelShape:
@@ -19,6 +20,8 @@ def with_task_head(config: Config, shape: ModelShape) -> ModelShape:
     name = shape.architecture
     if name.endswith("ForSequenceClassification"):
         return _with_score(config, shape)
+    if name.endswith(GENERATES):
+        return shape
     if name.endswith("Model") and POOLING not in shape.traits:
         return replace(shape, weights=_without_head(shape), traits=shape.traits | {POOLING})
     return shape

@@ -1,0 +1,44 @@
+"""Apertus."""
+
+from app.core.inventory import Part
+from app.core.model import ModelShape
+from app.resolve.architectures import family
+from app.resolve.architectures.blocks import read_dims, vector
+from app.resolve.architectures.fields import Config
+from app.resolve.architectures.llama_like import Names, layer_windows, llama_like, window_size
+
+APERTUS = Names(
+    norms=("attention_layernorm", "feedforward_layernorm"), mlp=("up_proj", "down_proj")
+)
+
+
+@family("apertus", architectures=("ApertusForCausalLM",))
+def apertus(config: Config) -> ModelShape:
+    """Norms on queries and keys, an ungated MLP whose activation has two learned numbers.
+
+    Defaults: ApertusConfig.
+    """
+    dims = read_dims(
+        config,
+        layers=32,
+        hidden=4096,
+        heads=32,
+        intermediate=14336,
+        vocab=131072,
+        max_positions=65536,
+    )
+    bias = config.boolean("attention_bias", default=False)
+    at = APERTUS.at(config)
+    return llama_like(
+        config,
+        dims,
+        names=APERTUS,
+        windows=layer_windows(config, dims.layers, window_size(config)),
+        qkv_bias=bias,
+        out_bias=bias,
+        qk_norm=(dims.head_dim, dims.head_dim),
+        extra=[
+            vector(f"{at}.mlp.act_fn.{name}", 1, part=Part.MLP, layers=dims.all_layers)
+            for name in ("alpha_p", "alpha_n")
+        ],
+    )

@@ -1,0 +1,32 @@
+"""HyperCLOVA X (SEED, Think): the text model."""
+
+from app.core.model import ModelShape
+from app.resolve.architectures import family
+from app.resolve.architectures.blocks import read_dims
+from app.resolve.architectures.fields import Config
+from app.resolve.architectures.llama_like import LLAMA, Names, llama_like
+
+POST_NORMS = Names(norms=(*LLAMA.norms, "post_norm1", "post_norm2"))
+
+
+@family("hyperclovax", architectures=("HyperCLOVAXForCausalLM",))
+def hyperclovax(config: Config) -> ModelShape:
+    """Full attention; norms after attention and MLP too (`use_post_norm`). HyperCLOVAXConfig."""
+    dims = read_dims(
+        config,
+        layers=32,
+        hidden=4096,
+        heads=32,
+        intermediate=11008,
+        vocab=32000,
+        max_positions=2048,
+    )
+    bias = config.boolean("attention_bias", default=False)
+    return llama_like(
+        config,
+        dims,
+        names=POST_NORMS if config.boolean("use_post_norm", default=True) else LLAMA,
+        qkv_bias=bias,
+        out_bias=bias,
+        mlp_bias=config.boolean("mlp_bias", default=False),
+    )
