@@ -36,7 +36,8 @@ FULL = ("full_attention", "attention", "full")
 class Names:
     """Module names of a checkpoint. A tensor that holds several matrices (a fused q, k and v;
     gate and up) has its one name in every place: `qkvo=("c_attn", "c_attn", "c_attn", "c_proj")`.
-    `norm` "" means that there is no last norm; `mlp` has two names where it is not gated.
+    `norm` "" means that there is no last norm, `mlp_module` "" that the MLP's matrices sit in the
+    layer itself; `mlp` has two names where it is not gated.
     """
 
     layer: str = "model.layers.{layer}"
@@ -205,6 +206,8 @@ def dense_mlp(
     if not layers:
         return []
     module = names.mlp_module
+    if not module:
+        at, _, module = at.rpartition(".")
     if len(names.mlp) < GATED:
         up, down = names.mlp
         return plain_mlp(at, dims.hidden, width, layers, bias=bias, module=module, names=(up, down))
