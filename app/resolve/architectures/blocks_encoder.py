@@ -230,3 +230,19 @@ def multihead(at: str, hidden: int, *, part: Part, bias: bool = True) -> list[We
         array(f"{at}.in_proj", 3 * hidden, hidden, part=part, bias=counted),
         linear(f"{at}.out_proj", hidden, hidden, part=part, bias=bias),
     ]
+
+
+def mlp_projector(
+    at: str, width: int, out: int, *, bias: bool = True, inner: int | None = None
+) -> list[Weight]:
+    """Two linear layers with an activation between them, as LLaVA has them."""
+    middle = out if inner is None else inner
+    return dense_chain(at, ("linear_1", middle, width), ("linear_2", out, middle), bias=bias)
+
+
+def feature_layers(config: Config, default: int) -> int:
+    """How many of a tower's layers are read side by side (`vision_feature_layer`)."""
+    stated = config.get("vision_feature_layer")
+    if isinstance(stated, list | tuple):
+        return max(1, min(len(stated), MAX_LAYERS))
+    return default if stated is None else 1

@@ -179,9 +179,9 @@ TOWERS: dict[str, TowerBuilder] = {
 }
 
 
-def tower_of(config: Config, at: str, *, model_type: str) -> list[Weight]:
-    """The tower a config names by its `model_type` (`model_type` is the wrapper's default)."""
-    name = config.text("model_type", default=model_type)
+def tower_of(config: Config, at: str) -> list[Weight]:
+    """The tower a config names by its `model_type`."""
+    name = config.text("model_type")
     builder = TOWERS.get(name)
     if builder is None:
         raise config.fail("model_type", f"names a vision tower that is not known: {name!r}")

@@ -24,12 +24,16 @@ def inner(
     *names: str,
     model_type: str,
     defaults: Mapping[str, Any] | None = None,
+    absent: Mapping[str, Any] | None = None,
     force: bool = False,
 ) -> Config:
-    """The nested object `names`, with the defaults its wrapper gives it. `model_type` is used
-    where it states none, or in any case under `force`.
+    """The nested object `names`. `defaults` fill what it leaves out; `absent` are what its wrapper
+    puts where there is no such object at all. `model_type` is used where it states none, or in any
+    case under `force`.
     """
     section = config.section(*names)
+    if not config.has(*names):
+        defaults = {**(defaults or {}), **(absent or {})}
     return filled(section, model_type=model_type, defaults=defaults, force=force)
 
 
@@ -55,36 +59,41 @@ def text_model(
     prefix: str = "",
     model_type: str = "llama",
     defaults: Mapping[str, Any] | None = None,
+    absent: Mapping[str, Any] | None = None,
     force: bool = False,
     tied: bool | None = None,
     hoisted: bool = False,
     head: str | None = None,
 ) -> ModelShape:
-    """The text model inside a wrapper.
+    """The text model inside a wrapper; see `inner` for the keywords about its config.
 
     `prefix` stands before its module names ("language_model."); `head` is the name of the output
     matrix where the wrapper keeps it outside. The wrapper's own `tie_word_embeddings` wins; where
-    it is absent, `tied` is the wrapper class's default (None: the text model's own is used), over
-    which `hoisted` lets the text model's stated value go.
+    it is absent, `tied` is the wrapper class's default (None: the text model's own is used).
+    Under `hoisted` the wrapper's counts only where it is true, else the text model's own does.
     """
     section = inner(
         config,
         *(names or ("text_config",)),
         model_type=model_type,
         defaults=defaults,
+        absent=absent,
         force=force,
     )
     outer = config.get(TIED)
-    if outer is not None:
+    if outer is None:
+        outer = tied
+    if outer is not None and (outer or not hoisted):
         section = section.overlay(**{TIED: outer})
-    elif tied is not None and not (hoisted and section.has(TIED)):
-        section = section.overlay(**{TIED: tied})
     shape = build(Config(section.data, path=section.path, prefix=prefix))
-    if head is None:
-        return shape
+    return shape if head is None else with_head_named(shape, head)
+
+
+def with_head_named(shape: ModelShape, name: str) -> ModelShape:
+    """`shape` with its output matrix under another name."""
     return replace(
         shape,
-        weights=tuple(replace(w, name=head) if w.part is Part.HEAD else w for w in shape.weights),
+        weights=tuple(replace(w, name=name) if w.part is Part.HEAD else w for w in shape.weights),
     )
 
 
