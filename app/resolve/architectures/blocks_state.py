@@ -12,7 +12,13 @@ from typing import Any
 from app.core.cache import CachePart
 from app.core.inventory import Part, Split, Weight
 from app.core.precision import Precision, precision
-from app.core.recurrent import GatedDeltaState, KimiDeltaState, Mamba1State, Mamba2State
+from app.core.recurrent import (
+    GatedDeltaState,
+    KimiDeltaState,
+    Mamba1State,
+    Mamba2State,
+    ShortConvState,
+)
 from app.resolve.architectures.blocks import KV_HEADS, linear, vector
 from app.resolve.architectures.fields import Config
 
@@ -354,4 +360,30 @@ class KimiDelta:
             linear(f"{at}.b_proj", self.heads, self.hidden, **column),
             vector(f"{at}.o_norm", self.head_dim, **common),
             linear(f"{at}.o_proj", self.hidden, width, split=Split.ROW, **common),
+        ]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ShortConv:
+    """A gated short convolution's sizes."""
+
+    hidden: int
+    channels: int
+    kernel: int
+    bias: bool = False
+
+    def part(self) -> CachePart:
+        """What a layer keeps."""
+        return ShortConvState(channels=self.channels, conv_kernel=self.kernel)
+
+    def weights(self, at: str, layers: Sequence[int]) -> list[Weight]:
+        """Input gates and values, the convolution, the output projection."""
+        if not layers:
+            return []
+        common: dict[str, Any] = {"part": Part.STATE, "layers": layers, "bias": self.bias}
+        rows = self.channels
+        return [
+            linear(f"{at}.in_proj", 3 * rows, self.hidden, split=Split.COLUMN, **common),
+            small(f"{at}.conv", rows, 1, self.kernel, layers=layers, bias=rows if self.bias else 0),
+            linear(f"{at}.out_proj", self.hidden, rows, split=Split.ROW, **common),
         ]
