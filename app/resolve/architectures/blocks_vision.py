@@ -5,6 +5,7 @@ and the path of its modules, and returns its weights.
 """
 
 from collections.abc import Callable
+from functools import partial
 
 from app.core.inventory import Part, Weight
 from app.resolve.architectures.blocks import linear
@@ -83,16 +84,13 @@ def siglip2(config: Config, at: str) -> list[Weight]:
     ]
 
 
-def idefics(config: Config, at: str) -> list[Weight]:
-    """The SigLIP that Idefics 2 and 3 and SmolVLM carry: no pooling head.
-    Defaults: Idefics3VisionConfig.
+def idefics_vision(config: Config, at: str, *, width: int = 1152) -> list[Weight]:
+    """The SigLIP that Idefics 2 and 3 and SmolVLM carry: no pooling head. Defaults:
+    Idefics3VisionConfig; Idefics 2's is 768 wide.
     """
-    tower = {"hidden_size": 1152, "patch_size": 32}
-    return siglip(config.overlay(**{**tower, **_stated(config)}), at, head=False)
-
-
-def _stated(config: Config) -> dict[str, object]:
-    return {name: value for name, value in config.data.items() if value is not None}
+    stated = {name: value for name, value in config.data.items() if value is not None}
+    data = {"hidden_size": width, "patch_size": 32, **stated}
+    return siglip(Config(data, path=config.path), at, head=False)
 
 
 def pixtral(config: Config, at: str) -> list[Weight]:
@@ -169,11 +167,9 @@ TOWERS: dict[str, TowerBuilder] = {
     "clip_vision_model": clip,
     "siglip_vision_model": siglip,
     "siglip2_vision_model": siglip2,
-    "idefics2_vision": idefics,
-    "idefics2": idefics,
-    "idefics3_vision": idefics,
-    "idefics3": idefics,
-    "smolvlm_vision": idefics,
+    "idefics2_vision": partial(idefics_vision, width=768),
+    "idefics3_vision": idefics_vision,
+    "smolvlm_vision": idefics_vision,
     "pixtral": pixtral,
     "internvl_vision": intern_vit,
 }

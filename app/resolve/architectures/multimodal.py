@@ -44,9 +44,11 @@ def filled(
     defaults: Mapping[str, Any] | None = None,
     force: bool = False,
 ) -> Config:
-    """`section` with `defaults` where it says nothing, and never with a task head of its own."""
-    stated = {name: value for name, value in section.data.items() if value is not None}
-    data = {"model_type": model_type, **(defaults or {}), **stated}
+    """`section` with `defaults` where it says nothing (null is something), and never with a task
+    head of its own.
+    """
+    data = {**(defaults or {}), **section.data}
+    data["model_type"] = data.get("model_type") or model_type
     data.pop("architectures", None)
     if force:
         data["model_type"] = model_type
