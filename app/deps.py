@@ -7,6 +7,10 @@ from typing import Annotated
 
 from fastapi import Depends, Request
 
+from app.catalog.models import model_catalogue
+from app.hub.client import HubClient
+from app.hub.config import HubConfig
+from app.resolve.model import ModelResolver
 from app.settings import Settings
 
 
@@ -15,12 +19,16 @@ class Services:
     """Everything with a life of its own. A new resource is a field here, opened below."""
 
     settings: Settings
+    hub: HubClient
+    models: ModelResolver
 
 
 @asynccontextmanager
 async def open_services(settings: Settings) -> AsyncIterator[Services]:
     """Open what the application needs, and close it in reverse order."""
-    yield Services(settings=settings)
+    async with HubClient(HubConfig.from_settings(settings)) as hub:
+        models = ModelResolver(model_catalogue(), hub)
+        yield Services(settings=settings, hub=hub, models=models)
 
 
 async def _services(request: Request) -> Services:

@@ -11,7 +11,7 @@ from starlette.middleware.exceptions import ExceptionMiddleware
 from starlette.types import ASGIApp
 
 from app import __version__, problems
-from app.api import gpus, health
+from app.api import calculations, gpus, health
 from app.api import problems as problem_pages
 from app.api.docs import mount_docs
 from app.api.routing import DirectRouter, mount
@@ -24,6 +24,7 @@ _ROUTERS = (
     problem_pages.router,
     health.router,
     gpus.router,
+    calculations.router,
 )
 
 

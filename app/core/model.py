@@ -1,6 +1,6 @@
 """What the arithmetic knows of a model: groups of layers that cache alike, and its weights."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 
 from app.core.cache import CachePart
@@ -26,9 +26,9 @@ class LayerGroup:
         return len(self.layers)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class ModelShape:
-    """A model as the formulas see it.
+    """A model as the formulas see it. Compared by identity, so that results can be kept by it.
 
     `dtype` is what an engine computes and caches in, `checkpoint_dtype` what the published weights
     are stored in (None where the config does not say). `quantization` is the checkpoint's own description (a plain mapping out of its config, or
@@ -51,7 +51,7 @@ class ModelShape:
     tie_word_embeddings: bool = False
     draft_groups: tuple[LayerGroup, ...] = ()
     traits: frozenset[str] = frozenset()
-    quantization: dict[str, object] | None = field(default=None, hash=False)
+    quantization: dict[str, object] | None = None
     assumptions: tuple[str, ...] = ()
 
     @cached_property

@@ -34,3 +34,26 @@ def kv_heads_per_rank(num_key_value_heads: int, tensor_parallel_size: int) -> in
             type="not_divisible",
         )
     return 1
+
+
+def pipeline_stages(num_hidden_layers: int, pipeline_parallel_size: int) -> tuple[range, ...]:
+    """The layers of each pipeline stage.
+
+    vLLM's rule (`get_pp_indices`): layers are divided evenly and the remainder goes, one each, to
+    the stages before the last, from the back, since the last stage also holds the head; the first
+    stage takes one only when all others have.
+    """
+    if pipeline_parallel_size > num_hidden_layers:
+        raise InputError.of(
+            "pipeline_parallel_size",
+            f"{pipeline_parallel_size} stages for {num_hidden_layers} layers",
+        )
+    per_stage, rest = divmod(num_hidden_layers, pipeline_parallel_size)
+    sizes = [per_stage] * pipeline_parallel_size
+    for index in range(2, rest + 2):
+        sizes[-index] += 1
+    stages, start = [], 0
+    for size in sizes:
+        stages.append(range(start, start + size))
+        start += size
+    return tuple(stages)

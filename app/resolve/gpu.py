@@ -1,11 +1,12 @@
 """From what a request says about its GPU to the `Gpu` that formulas and engines take."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from app.catalog.gpus import gpu_catalogue
 from app.core.hardware import Gpu
 from app.errors import InputError
 from app.schemas.gpus import GpuSpec
+from app.schemas.request import GpuFields
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -30,6 +31,42 @@ def resolve_gpu(gpu: str | None, gpu_spec: GpuSpec | None = None) -> ResolvedGpu
         return ResolvedGpu(gpu=gpu_spec.to_gpu())
     match = gpu_catalogue().find(gpu or "")
     return ResolvedGpu(gpu=match.gpu, assumptions=match.assumptions)
+
+
+def requested_gpu(
+    fields: GpuFields, gpu_spec: GpuSpec | None = None, *, memory_needed: bool = True
+) -> ResolvedGpu | None:
+    """The GPU of a request, its own figures in place of the catalogue's; None where it names none.
+
+    Raises:
+        InputError: on `gpu_memory_bytes` where only a bandwidth is given and memory is needed.
+        UnknownGpu: for a name that the catalogue does not have.
+    """
+    memory, bandwidth = fields.gpu_memory_bytes, fields.memory_bandwidth_bytes_per_s
+    if fields.gpu is None and gpu_spec is None:
+        if memory is None and bandwidth is None:
+            return None
+        if memory is None and memory_needed:
+            rule = "is needed beside memory_bandwidth_bytes_per_s"
+            raise InputError.of("gpu_memory_bytes", rule, type="missing")
+        custom = Gpu(
+            id="custom",
+            name="custom GPU",
+            memory_bytes=memory or 0,
+            memory_bandwidth_bytes_per_s=bandwidth,
+            source="request",
+        )
+        return ResolvedGpu(gpu=custom)
+    resolved = resolve_gpu(fields.gpu, gpu_spec)
+    if memory is not None:
+        changed = replace(
+            resolved.gpu, memory_bytes=memory, memory_bytes_reported=None, memory_bytes_cuda=None
+        )
+        resolved = replace(resolved, gpu=changed)
+    if bandwidth is not None:
+        changed = replace(resolved.gpu, memory_bandwidth_bytes_per_s=bandwidth)
+        resolved = replace(resolved, gpu=changed)
+    return resolved
 
 
 def bandwidth_of(gpu: Gpu) -> int:

@@ -1,0 +1,1 @@
+"""From a resolved request to its answer: what routes, the command and batches all call."""

@@ -1,0 +1,175 @@
+"""A resolved request as the core takes it: precisions, sharding, and the load on the GPUs."""
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+from app.core.cache import CacheLayout
+from app.core.hardware import Gpu
+from app.core.load import ReplicaLoad, replica_load
+from app.core.model import ModelShape
+from app.core.precision import Precision, precision
+from app.core.weights import Sharding, StepWeights, StoredBytes, step_weights, uniform_storage
+from app.errors import InputError
+from app.resolve.gpu import ResolvedGpu
+from app.resolve.model import ResolvedModel
+from app.schemas.answer import GpuRef, ModelRef
+from app.schemas.request import ModelFields
+
+KEPT = 2048
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, slots=True)
+class Deployment:
+    """A model on GPUs, as asked for.
+
+    Attributes:
+        model: The resolved model.
+        gpu: The resolved GPU, or None where the request needs none.
+        layout: Cache precision and tensor parallelism.
+        sharding: How weights are spread.
+        stored: Bytes of a weight as it is loaded.
+        load: Weights and cache on each stage's GPU.
+        assumptions: What was taken for granted so far.
+    """
+
+    model: ResolvedModel
+    gpu: Gpu | None
+    layout: CacheLayout
+    sharding: Sharding
+    stored: StoredBytes
+    load: ReplicaLoad
+    assumptions: tuple[str, ...]
+
+    @property
+    def shape(self) -> ModelShape:
+        """The model's shape."""
+        return self.model.shape
+
+
+def deploy(request: ModelFields, model: ResolvedModel, gpu: ResolvedGpu | None) -> Deployment:
+    """Place the model as the request says.
+
+    Raises:
+        InputError: on a precision or a parallel size that can't be.
+    """
+    shape = model.shape
+    cache_dtype = attention_precision(request.kv_cache_dtype, shape)
+    layout = CacheLayout(
+        tensor_parallel_size=request.tensor_parallel_size,
+        attention_dtype=cache_dtype,
+        model_dtype=shape.dtype,
+    )
+    sharding = Sharding(
+        tensor_parallel_size=request.tensor_parallel_size,
+        pipeline_parallel_size=request.pipeline_parallel_size,
+        expert_parallel_size=(
+            request.tensor_parallel_size * request.data_parallel_size
+            if request.enable_expert_parallel
+            else 1
+        ),
+    )
+    # Inline configs are new shapes each time: keeping their results would only push others out.
+    keep = model.id is not None
+    stored, notes = (_kept_storage if keep else storage)(shape, request.dtype, request.quantization)
+    load = (_kept_load if keep else replica_load)(
+        shape,
+        layout,
+        stored,
+        sharding=sharding,
+        decode_context_parallel_size=request.decode_context_parallel_size,
+        weight_bytes=request.weight_bytes,
+    )
+    return Deployment(
+        model=model,
+        gpu=None if gpu is None else gpu.gpu,
+        layout=layout,
+        sharding=sharding,
+        stored=stored,
+        load=load,
+        assumptions=(
+            *model.assumptions,
+            *shape.assumptions,
+            *(() if gpu is None else gpu.assumptions),
+            *notes,
+        ),
+    )
+
+
+def attention_precision(name: str, shape: ModelShape) -> Precision:
+    """The precision of cached keys and values; `auto` is the model's own."""
+    if name == "auto":
+        return shape.dtype
+    return precision(name, field="kv_cache_dtype")
+
+
+def storage(
+    shape: ModelShape, dtype: str | None, quantization: str | None
+) -> tuple[StoredBytes, tuple[str, ...]]:
+    """How the weights are loaded, and what that takes for granted."""
+    if quantization is not None:
+        raise InputError.of("quantization", f"unknown quantisation {quantization!r}")
+    if dtype is not None and dtype != "auto":
+        return uniform_storage(precision(dtype)), ()
+    stored = shape.checkpoint_dtype
+    if stored is None:
+        note = f"the config states no precision: weights are counted in {shape.dtype.name}"
+        return uniform_storage(shape.dtype), (note,)
+    if stored != shape.dtype:
+        note = f"the checkpoint stores {stored.name}; engines load it as {shape.dtype.name}"
+        return uniform_storage(shape.dtype), (note,)
+    return uniform_storage(stored), ()
+
+
+def step_weights_of(deployment: Deployment, weight_bytes: int | None) -> StepWeights:
+    """What a decode step reads on one GPU; a caller's `weight_bytes` rescales the mix."""
+    sized = _kept_step_weights if deployment.model.id else step_weights
+    weights = sized(deployment.shape, deployment.stored, deployment.sharding)
+    if weight_bytes is None:
+        return weights
+    return weights.rescaled(-(-weight_bytes // deployment.load.gpus))
+
+
+_kept_storage = lru_cache(maxsize=KEPT)(storage)
+_kept_load = lru_cache(maxsize=KEPT)(replica_load)
+_kept_step_weights = lru_cache(maxsize=KEPT)(step_weights)
+
+
+def longest(shape: ModelShape, context: int | None) -> tuple[int, tuple[str, ...]]:
+    """The context to answer for, and what that takes for granted.
+
+    Raises:
+        InputError: on `context` where none is given and the model states no maximum.
+    """
+    limit = shape.max_position_embeddings
+    if context is None:
+        if limit is None:
+            rule = "is needed: the model states no maximum of its own"
+            raise InputError.of("context", rule, type="missing")
+        return limit, (f"no context given: the model's own maximum of {limit} tokens is taken",)
+    if limit is not None and context > limit:
+        return context, (f"context {context} is beyond the model's own maximum of {limit} tokens",)
+    return context, ()
+
+
+def model_ref(model: ResolvedModel) -> ModelRef:
+    """The model as every answer repeats it."""
+    return ModelRef(
+        id=model.id,
+        revision=model.revision,
+        architecture=model.shape.architecture,
+        model_type=model.shape.model_type,
+        source=model.source,
+        stale=model.stale,
+    )
+
+
+def gpu_ref(gpu: Gpu | None) -> GpuRef | None:
+    """The GPU as every answer repeats it."""
+    if gpu is None:
+        return None
+    return GpuRef(
+        id=gpu.id,
+        name=gpu.name,
+        memory_bytes=gpu.memory_bytes or None,
+        memory_bandwidth_bytes_per_s=gpu.memory_bandwidth_bytes_per_s,
+    )

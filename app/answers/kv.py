@@ -1,0 +1,237 @@
+"""`/kv`: formulas (1) to (3) for a model, whole and per GPU."""
+
+from fractions import Fraction
+
+from app.answers.deployment import Deployment, deploy, gpu_ref, longest, model_ref
+from app.answers.steps import n, number, step
+from app.core.cache import CacheLayout, CachePart, FullAttention, MlaLatent, SlidingWindow
+from app.core.inventory import Part
+from app.core.kv import KvProfile
+from app.core.precision import BFLOAT16, FLOAT32, FP8_E4M3, INT4, INT8, MXFP4, NVFP4
+from app.core.weights import weights_at_precision
+from app.resolve.gpu import ResolvedGpu
+from app.resolve.model import ResolvedModel
+from app.schemas.answer import Step
+from app.schemas.kv import KvAnswer, KvAtContext, KvSegment, LayerRow, Parameters, PerGpuKv
+from app.schemas.request import KvQuery
+
+_AT_PRECISIONS = (FLOAT32, BFLOAT16, FP8_E4M3, INT8, INT4, NVFP4, MXFP4)
+_PRECISION_NAMES = {FP8_E4M3.name: "fp8"}
+
+
+def kv_answer(request: KvQuery, model: ResolvedModel, gpu: ResolvedGpu | None) -> KvAnswer:
+    """Bytes of the cache the request describes.
+
+    Raises:
+        InputError: on what can't be deployed.
+    """
+    deployment = deploy(request, model, gpu)
+    shape, load = deployment.shape, deployment.load
+    wanted = request.context or (request.contexts[0] if request.contexts else None)
+    context, notes = longest(shape, wanted)
+    whole = load.whole
+    rank = load.fullest_stage(context).profile
+    parameters = shape.parameters
+    contexts = list(dict.fromkeys([context, *request.contexts]))
+    return KvAnswer(
+        model=model_ref(model),
+        gpu=gpu_ref(deployment.gpu),
+        assumptions=[*deployment.assumptions, *notes],
+        steps=_steps(deployment, context, request.batch) if request.explain else None,
+        kv_cache_dtype=deployment.layout.attention_dtype.name,
+        context=context,
+        batch=request.batch,
+        kv_bytes_per_token=number(whole.bytes_per_token),
+        kv_bytes_per_sequence=whole.bytes_per_sequence(context),
+        kv_bytes_total=whole.total_bytes(context, request.batch),
+        state_bytes_per_sequence=whole.state_bytes,
+        per_gpu=PerGpuKv(
+            kv_bytes_per_token=number(rank.bytes_per_token),
+            kv_bytes_per_sequence=rank.bytes_per_sequence(context),
+            kv_bytes_total=rank.total_bytes(context, request.batch),
+            state_bytes_per_sequence=rank.state_bytes,
+        ),
+        segments=_segments(whole),
+        layers=layer_rows(deployment),
+        by_context=[
+            KvAtContext(
+                context=at,
+                kv_bytes_per_sequence=whole.bytes_per_sequence(at),
+                per_gpu_kv_bytes_per_sequence=load.fullest_stage(at).profile.bytes_per_sequence(at),
+            )
+            for at in contexts
+        ],
+        parameters=Parameters(
+            total=parameters.total,
+            active=parameters.active,
+            embedding=parameters.by_part.get(Part.EMBEDDING, 0),
+            by_part={part.value: count for part, count in parameters.by_part.items()},
+        ),
+        weight_bytes=load.weight_bytes,
+        weight_bytes_by_dtype=weight_bytes_by_dtype(parameters.total),
+    )
+
+
+def weight_bytes_by_dtype(parameters: int) -> dict[str, int]:
+    """Every parameter at each precision; real quantised checkpoints leave some parts wider."""
+    return {
+        _PRECISION_NAMES.get(dtype.name, dtype.name): weights_at_precision(parameters, dtype)
+        for dtype in _AT_PRECISIONS
+    }
+
+
+def layer_rows(deployment: Deployment) -> list[LayerRow]:
+    """One row a kind of part, like parts of all layers together."""
+    layout = _one_gpu(deployment.layout)
+    counts: dict[CachePart, int] = {}
+    empty = 0
+    for group in deployment.shape.groups:
+        empty += 0 if group.parts else group.count
+        for part in group.parts:
+            counts[part] = counts.get(part, 0) + group.count
+    rows = [_row(part, count, layout) for part, count in counts.items()]
+    if empty:
+        rows.append(LayerRow(kind="none", layers=empty, bytes_per_token=0, fixed_bytes=0))
+    return rows
+
+
+def _row(part: CachePart, layers: int, layout: CacheLayout) -> LayerRow:
+    row = LayerRow(
+        kind=part.kind,
+        layers=layers,
+        bytes_per_token=number(Fraction(part.bytes_per_token(layout), part.stride)),
+        fixed_bytes=part.fixed_bytes(layout),
+        window=part.limit or None,
+    )
+    if isinstance(part, FullAttention):
+        row.kv_heads = part.num_key_value_heads
+        row.head_dim = part.head_dim
+        row.v_head_dim = part.v_head_dim
+    elif isinstance(part, MlaLatent):
+        row.kv_heads, row.head_dim = 1, part.kv_lora_rank + part.qk_rope_head_dim
+    return row
+
+
+def _segments(profile: KvProfile) -> list[KvSegment]:
+    return [
+        KvSegment(
+            from_context=segment.from_context,
+            fixed_bytes=segment.fixed_bytes,
+            bytes_per_token=number(segment.bytes_per_token),
+        )
+        for segment in profile.segments()
+    ]
+
+
+def _one_gpu(layout: CacheLayout) -> CacheLayout:
+    return CacheLayout(attention_dtype=layout.attention_dtype, model_dtype=layout.model_dtype)
+
+
+def kv_steps(deployment: Deployment, context: int) -> list[Step]:
+    """Formulas (1) and (2) with the numbers put in: a line a kind of layer, then the sums."""
+    layout = _one_gpu(deployment.layout)
+    whole = deployment.load.whole
+    lines = []
+    for group in deployment.shape.groups:
+        lines += [_part_step(part, group.count, layout) for part in group.parts]
+    per_token = number(whole.bytes_per_token)
+    if len(lines) > 1:
+        growing = " + ".join(n(s.value) for s in lines if s.name == "kv_bytes_per_token")
+        lines.append(
+            step(
+                "kv_bytes_per_token",
+                "sum over layers that keep every token",
+                growing or "0",
+                per_token,
+                "bytes per token",
+            )
+        )
+    last = whole.segments()[-1]
+    at = next(s for s in reversed(whole.segments()) if s.from_context <= context)
+    if at is last and at.fixed_bytes == 0:
+        formula = "kv_bytes_per_token x context"
+        written = f"{n(per_token)} x {n(context)}"
+    else:
+        formula = "fixed_bytes + bytes_per_token x context"
+        written = f"{n(at.fixed_bytes)} + {n(at.bytes_per_token)} x {n(context)}"
+    lines.append(step("kv_bytes_per_sequence", formula, written, whole.bytes_per_sequence(context)))
+    return lines
+
+
+def _part_step(part: CachePart, layers: int, layout: CacheLayout) -> Step:
+    per_element = layout.attention_dtype.bytes_per_element
+    size = n(per_element)
+    per_token = Fraction(part.bytes_per_token(layout) * layers, part.stride)
+    if isinstance(part, FullAttention) and part.fixed_bytes(layout) == 0:
+        name = "kv_bytes_per_token"
+        if isinstance(part, SlidingWindow) or part.limit:
+            name = f"kv_bytes_per_token_within_{part.limit}"
+        if part.head_dim == part.v_head_dim:
+            return step(
+                name,
+                "2 x layers x kv_heads x head_dim x bytes_per_element",
+                f"2 x {layers} x {part.num_key_value_heads} x {part.head_dim} x {size}",
+                number(per_token),
+                "bytes per token",
+            )
+        return step(
+            name,
+            "layers x kv_heads x (head_dim + v_head_dim) x bytes_per_element",
+            f"{layers} x {part.num_key_value_heads} x ({part.head_dim} + {part.v_head_dim}) x {size}",
+            number(per_token),
+            "bytes per token",
+        )
+    if isinstance(part, MlaLatent):
+        return step(
+            "kv_bytes_per_token",
+            "layers x (kv_lora_rank + qk_rope_head_dim) x bytes_per_element",
+            f"{layers} x ({part.kv_lora_rank} + {part.qk_rope_head_dim}) x {size}",
+            number(per_token),
+            "bytes per token",
+        )
+    if fixed := part.fixed_bytes(layout):
+        return step(
+            f"{part.kind}_bytes_per_sequence",
+            "layers x fixed_bytes",
+            f"{layers} x {n(fixed)}",
+            fixed * layers,
+        )
+    return step(
+        "kv_bytes_per_token" if part.limit is None else f"kv_bytes_per_token_within_{part.limit}",
+        "layers x bytes_per_entry / tokens_per_entry",
+        f"{layers} x {n(part.bytes_per_token(layout))} / {part.stride}",
+        number(per_token),
+        "bytes per token",
+    )
+
+
+def _steps(deployment: Deployment, context: int, batch: int) -> list[Step]:
+    whole = deployment.load.whole
+    lines = kv_steps(deployment, context)
+    per_sequence = whole.bytes_per_sequence(context)
+    lines.append(
+        step(
+            "kv_bytes_total",
+            "kv_bytes_per_sequence x batch",
+            f"{n(per_sequence)} x {n(batch)}",
+            whole.total_bytes(context, batch),
+        )
+    )
+    if deployment.load.gpus > 1:
+        lines.append(per_gpu_step(deployment, context))
+    return lines
+
+
+def per_gpu_step(deployment: Deployment, context: int) -> Step:
+    """One sequence's bytes on the fullest GPU: heads split over TP, or replicated beyond."""
+    load = deployment.load
+    stage = load.fullest_stage(context)
+    whole = load.whole.bytes_per_sequence(context)
+    here = stage.profile.bytes_per_sequence(context)
+    ways = Fraction(whole, here) if here else Fraction(1)
+    return step(
+        "kv_bytes_per_sequence_per_gpu",
+        "KV heads split over tensor_parallel_size, none below one head a GPU",
+        f"{n(whole)} / {n(ways)}" if here else "0",
+        here,
+    )

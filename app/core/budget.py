@@ -1,0 +1,30 @@
+"""Formula (4): what a GPU's memory leaves for the KV cache."""
+
+from dataclasses import dataclass
+
+DEFAULT_ACTIVATION_BYTES = 2_000_000_000
+DEFAULT_OVERHEAD_BYTES = 2_000_000_000
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MemoryBudget:
+    """Where one GPU's memory goes, in bytes; the parts and the KV budget add up to the memory."""
+
+    gpu_memory_bytes: int
+    weight_bytes: int
+    activation_bytes: int = DEFAULT_ACTIVATION_BYTES
+    overhead_bytes: int = DEFAULT_OVERHEAD_BYTES
+
+    @property
+    def kv_budget_bytes(self) -> int:
+        """Formula (4); negative where weights and headrooms exceed the memory."""
+        return (
+            self.gpu_memory_bytes - self.weight_bytes - self.activation_bytes - self.overhead_bytes
+        )
+
+
+def node_kv_budget_bytes(
+    *, gpu_memory_bytes: int, gpus_per_node: int, weight_bytes: int, node_overhead_bytes: int
+) -> int:
+    """Formula (4) for a whole node: all its GPUs, all weights they hold, one overhead."""
+    return gpu_memory_bytes * gpus_per_node - weight_bytes - node_overhead_bytes

@@ -1,0 +1,178 @@
+"""Formulas (1) to (3): bytes of a KV cache per token, per sequence, in total.
+
+For a plain model these are the textbook's products; for the rest they are the same products taken
+over each cache part. The result for one model and one deployment is a `KvProfile`: a handful of
+integers from which any context's bytes follow.
+"""
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from itertools import pairwise
+
+from app.core.cache import CacheLayout, CachePart, RecurrentState
+from app.core.model import LayerGroup, ModelShape
+from app.core.parallel import split_evenly
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Segment:
+    """From `from_context` tokens on, a sequence takes `fixed_bytes + bytes_per_token x context`.
+
+    `bytes_per_token` is whole for every cache but compressed ones, which store one entry per
+    several tokens; there the line lies at most one entry above the stored bytes.
+    """
+
+    from_context: int
+    fixed_bytes: int
+    bytes_per_token: Fraction
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Term:
+    """All layers' parts that stop growing at `limit` and store one entry per `stride` tokens."""
+
+    limit: int | None
+    stride: int
+    bytes_per_entry: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class KvProfile:
+    """What one sequence keeps, as terms in its length.
+
+    `state_bytes` is the recurrent state and part of `fixed_bytes`.
+    `context_shards` are the ranks over which a sequence's tokens are spread (decode context
+    parallelism); growing terms hold `ceil(context / shards)` tokens on the fullest rank.
+    """
+
+    terms: tuple[Term, ...]
+    fixed_bytes: int
+    state_bytes: int
+    context_shards: int = 1
+
+    @property
+    def bytes_per_token(self) -> Fraction:
+        """Formula (1): bytes the next token adds once every window is full."""
+        growing = (
+            Fraction(term.bytes_per_entry, term.stride) for term in self.terms if term.limit is None
+        )
+        return sum(growing, Fraction(0)) / self.context_shards
+
+    def bytes_per_sequence(self, context: int) -> int:
+        """Formula (2): bytes of one sequence of `context` tokens."""
+        total = self.fixed_bytes
+        for term in self.terms:
+            if term.limit is None:
+                held = -(-context // self.context_shards)
+            else:
+                held = min(context, term.limit)
+            total += term.bytes_per_entry * (held // term.stride)
+        return total
+
+    def total_bytes(self, context: int, batch: int) -> int:
+        """Formula (3): bytes of `batch` sequences of `context` tokens each."""
+        return self.bytes_per_sequence(context) * batch
+
+    def segments(self) -> tuple[Segment, ...]:
+        """The same as straight lines, one from each length at which some window is full."""
+        limits = sorted({term.limit for term in self.terms if term.limit is not None})
+        return tuple(self._segment(start) for start in (0, *limits))
+
+    def longest_context(self, budget_bytes: int, *, at_most: int) -> int:
+        """The longest context whose bytes stay within the budget, 0 where none does."""
+        if self.bytes_per_sequence(1) > budget_bytes:
+            return 0
+        low, high = 1, max(1, at_most)
+        while low < high:
+            middle = (low + high + 1) // 2
+            if self.bytes_per_sequence(middle) <= budget_bytes:
+                low = middle
+            else:
+                high = middle - 1
+        return low
+
+    def context_reaching(self, target_bytes: Fraction) -> int | None:
+        """The context (fraction dropped) at which one sequence takes `target_bytes`, by segments.
+
+        None where no length reaches it; 0 where the fixed bytes exceed it already.
+        """
+        segments = self.segments()
+        ends = [later.from_context for _, later in pairwise(segments)]
+        for segment, end in zip(segments, [*ends, None], strict=True):
+            rest = target_bytes - segment.fixed_bytes
+            if segment.bytes_per_token == 0:
+                if rest < 0:
+                    return segment.from_context
+                continue
+            context = int(rest / segment.bytes_per_token) if rest > 0 else 0
+            if end is None or context < end:
+                return context
+        return None
+
+    def _segment(self, start: int) -> Segment:
+        fixed, slope = self.fixed_bytes, Fraction(0)
+        for term in self.terms:
+            if term.limit is None:
+                slope += Fraction(term.bytes_per_entry, term.stride * self.context_shards)
+            elif term.limit > start:
+                slope += Fraction(term.bytes_per_entry, term.stride)
+            else:
+                fixed += term.bytes_per_entry * (term.limit // term.stride)
+        return Segment(from_context=start, fixed_bytes=fixed, bytes_per_token=slope)
+
+
+def profile_of(
+    groups: tuple[LayerGroup, ...],
+    layout: CacheLayout,
+    *,
+    layers: range | None = None,
+    context_shards: int = 1,
+) -> KvProfile:
+    """The profile of some layer groups on one rank; `layers` restricts it to a pipeline stage.
+
+    Raises `InputError` on `tensor_parallel_size` where the heads do not divide.
+    """
+    terms: dict[tuple[int | None, int], int] = {}
+    fixed = state = 0
+    for group in groups:
+        if group.num_attention_heads:
+            split_evenly(
+                group.num_attention_heads, layout.tensor_parallel_size, "num_attention_heads"
+            )
+        count = _count(group, layers)
+        for part in group.parts:
+            once = part.fixed_bytes(layout) * count
+            fixed += once
+            if isinstance(part, RecurrentState):
+                state += once
+            per_entry = part.bytes_per_token(layout) * count
+            if per_entry and part.limit != 0:
+                key = (part.limit, part.stride)
+                terms[key] = terms.get(key, 0) + per_entry
+    return KvProfile(
+        terms=tuple(
+            Term(limit=limit, stride=stride, bytes_per_entry=size)
+            for (limit, stride), size in terms.items()
+        ),
+        fixed_bytes=fixed,
+        state_bytes=state,
+        context_shards=context_shards,
+    )
+
+
+def _count(group: LayerGroup, layers: range | None) -> int:
+    if layers is None:
+        return group.count
+    return sum(index in layers for index in group.layers)
+
+
+@lru_cache(maxsize=1024)
+def whole_model_profile(model: ModelShape, layout: CacheLayout) -> KvProfile:
+    """The profile of the model as if one GPU held it: `layout` without tensor parallelism."""
+    return profile_of(model.groups, layout)
+
+
+def elements_per_token(part: CachePart, layout: CacheLayout) -> Fraction:
+    """Elements one token stores in one layer of this part, for the worked steps."""
+    return part.bytes_per_token(layout) / layout.attention_dtype.bytes_per_element

@@ -1,0 +1,61 @@
+"""Which fields of a config decide its shape: what the catalogue keeps and is checked by."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from app.core.model import ModelShape
+from app.resolve.architectures import build
+from app.resolve.architectures.fields import Config
+
+LABELS = ("model_type", "architectures", "torch_dtype", "dtype", "quantization_config")
+
+
+class _Recorded(Mapping[str, Any]):
+    """A mapping that remembers which of its keys were read, nested ones too."""
+
+    def __init__(self, data: Mapping[str, Any]) -> None:
+        self._data = data
+        self._nested: dict[str, _Recorded] = {}
+        self.read: dict[str, Any] = {}
+
+    def __getitem__(self, key: str) -> Any:
+        value = self._data[key]
+        if isinstance(value, Mapping) and key != "quantization_config":
+            value = self._nested.setdefault(key, _Recorded(value))
+        self.read[key] = value
+        return value
+
+    def __iter__(self) -> Iterator[str]:
+        for key in self._data:
+            self[key]
+            yield key
+
+    def __len__(self) -> int:
+        return len(self._data)
+
+    def kept(self) -> dict[str, Any]:
+        """The fields that were read, in the order of the file; nulls too: some switch defaults."""
+        fields = {
+            key: value.kept() if isinstance(value, _Recorded) else value
+            for key in self._data
+            if (value := self.read.get(key)) is not None or key in self.read
+        }
+        return {key: value for key, value in fields.items() if value != {}}
+
+
+def decisive_fields(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The part of a config.json from which the same shape follows.
+
+    Raises:
+        InputError: as building the shape does.
+    """
+    recorded = _Recorded(config)
+    build(Config(recorded))
+    for label in LABELS:
+        recorded.get(label)
+    return recorded.kept()
+
+
+def same_shape(one: ModelShape, other: ModelShape) -> bool:
+    """Whether two shapes cache and weigh the same."""
+    return (one.groups, one.weights, one.dtype) == (other.groups, other.weights, other.dtype)

@@ -1,0 +1,209 @@
+"""From what a request names (an id, an alias, an inline config) to a shape and its origin.
+
+In this order: the inline config; the catalogue; the machine's Hugging Face cache; the hub.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal, Protocol
+
+from cachetools import LRUCache
+
+from app.catalog.models import CatalogueModel, ModelCatalogue
+from app.core.model import ModelShape
+from app.errors import InputError, UnknownArchitecture
+from app.hub.facts import ModelFiles, WeightFacts
+from app.resolve.architectures import build
+from app.resolve.architectures.assumed import assumed_dense
+from app.resolve.architectures.fields import Config
+
+ModelSource = Literal["config", "catalogue", "local_cache", "hub"]
+KEPT_SHAPES = 512
+MAX_CONFIG_DEPTH = 64
+
+
+class FilesOfModels(Protocol):
+    """Where files of models come from: the hub client, or a folder."""
+
+    async def fetch_model(
+        self, repo_id: str, revision: str = "main", *, use_local_cache: bool = True
+    ) -> ModelFiles:
+        """The configuration of a repository at a revision."""
+        ...
+
+    async def fetch_weights(self, files: ModelFiles) -> WeightFacts:
+        """What its checkpoint stores."""
+        ...
+
+
+class ModelRequest(Protocol):
+    """What a request says about its model."""
+
+    @property
+    def model(self) -> str | None:
+        """Hub id or alias."""
+        ...
+
+    @property
+    def revision(self) -> str | None:
+        """Branch, tag or commit."""
+        ...
+
+    @property
+    def source(self) -> Literal["any", "hub"]:
+        """Where to look."""
+        ...
+
+    @property
+    def assume(self) -> Literal["dense_attention"] | None:
+        """What to take for granted of an unknown model type."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, slots=True)
+class ResolvedModel:
+    """A model ready for the core.
+
+    Attributes:
+        id: Resolved hub id, or None for an inline config.
+        revision: Commit, where known.
+        source: Which of the four places it came from.
+        shape: The model as the formulas see it.
+        checkpoint_bytes: Bytes of the published tensors, where the checkpoint itself says so.
+        assumptions: What the answer rests on because of how the model was found.
+        stale: Whether the hub could not be asked and older files were used.
+    """
+
+    id: str | None
+    revision: str | None
+    source: ModelSource
+    shape: ModelShape
+    checkpoint_bytes: int | None = None
+    assumptions: tuple[str, ...] = ()
+    stale: bool = False
+
+
+class ModelResolver:
+    """Resolves models; keeps the shapes of catalogue models and of files at a commit."""
+
+    def __init__(self, catalogue: ModelCatalogue, files: FilesOfModels) -> None:
+        self._catalogue = catalogue
+        self._files = files
+        self._kept: LRUCache[tuple[str, str | None, str | None], ResolvedModel]
+        self._kept = LRUCache(maxsize=KEPT_SHAPES)
+
+    async def resolve(
+        self, request: ModelRequest, config: Mapping[str, Any] | None = None
+    ) -> ResolvedModel:
+        """The model of a request.
+
+        Raises:
+            InputError: both or neither of `model` and `config`; a config that can't be.
+            UnknownArchitecture: no family answers for it.
+            NotFound, AccessDenied, HubError: what the hub made of it.
+        """
+        if (request.model is None) == (config is None):
+            said = "not both" if config is not None else "one of the two"
+            raise InputError.of("model", f"give model or config, {said}")
+        if config is not None:
+            return _from_config(config, request)
+        known = self.known(request)
+        if known is not None:
+            return known
+        return await self._from_files(request)
+
+    def known(self, request: ModelRequest) -> ResolvedModel | None:
+        """The model where the catalogue answers, without waiting for anything; else None."""
+        if request.model is None or request.revision is not None or request.source == "hub":
+            return None
+        entry = self._catalogue.find(request.model)
+        if entry is None:
+            return None
+        key = (entry.id, None, None)
+        kept = self._kept.get(key)
+        if kept is None:
+            kept = self._kept[key] = _from_catalogue(entry)
+        return kept
+
+    async def _from_files(self, request: ModelRequest) -> ResolvedModel:
+        name = request.model or ""
+        if "/" not in name and request.source == "any" and request.revision is None:
+            rule = "is no alias of the catalogue; hub ids are written org/name"
+            raise InputError.of("model", rule, type="unknown_alias")
+        entry = self._catalogue.find(name)
+        repo_id = entry.id if entry is not None else name
+        files = await self._files.fetch_model(
+            repo_id, request.revision or "main", use_local_cache=request.source != "hub"
+        )
+        key = (files.resolved_id, files.commit, request.assume)
+        kept = self._kept.get(key) if files.commit else None
+        if kept is None:
+            kept = await self._read(files, request)
+            if files.commit:
+                self._kept[key] = kept
+        return replace(kept, stale=True) if files.stale else kept
+
+    async def _read(self, files: ModelFiles, request: ModelRequest) -> ResolvedModel:
+        shape = shape_of(files.config, request.assume)
+        if shape.quantization is None and files.quantization is not None:
+            shape = replace(shape, quantization=files.quantization)
+        total: int | None = None
+        notes = files.notes
+        if files.gguf is not None:
+            total = files.gguf.tensor_bytes
+        elif shape.quantization is not None or shape.checkpoint_dtype is None:
+            facts = await self._files.fetch_weights(files)
+            total, notes = facts.total_bytes, (*notes, *facts.notes)
+        if files.resolved_id != files.requested_id:
+            notes = (*notes, f"{files.requested_id} is now {files.resolved_id}")
+        return ResolvedModel(
+            id=files.resolved_id,
+            revision=files.commit,
+            source="hub" if files.source == "hub" else "local_cache",
+            shape=shape,
+            checkpoint_bytes=total,
+            assumptions=notes,
+        )
+
+
+def shape_of(config: Mapping[str, Any], assume: str | None = None) -> ModelShape:
+    """The shape of a config; with `assume`, of an unknown model type too."""
+    _check_depth(config)
+    root = Config(config)
+    try:
+        return build(root)
+    except UnknownArchitecture:
+        if assume is None:
+            raise
+        return assumed_dense(root)
+
+
+def _from_config(config: Mapping[str, Any], request: ModelRequest) -> ResolvedModel:
+    return ResolvedModel(
+        id=None, revision=None, source="config", shape=shape_of(config, request.assume)
+    )
+
+
+def _from_catalogue(entry: CatalogueModel) -> ResolvedModel:
+    return ResolvedModel(
+        id=entry.id,
+        revision=entry.revision,
+        source="catalogue",
+        shape=build(Config(entry.facts)),
+        checkpoint_bytes=entry.checkpoint_bytes,
+    )
+
+
+def _check_depth(config: Mapping[str, Any]) -> None:
+    """Refuse a config nested deeper than any real one, without recursion."""
+    level: list[Any] = [config]
+    for _ in range(MAX_CONFIG_DEPTH):
+        level = [
+            inner
+            for value in level
+            for inner in (value.values() if isinstance(value, Mapping) else value)
+            if isinstance(inner, Mapping | list)
+        ]
+        if not level:
+            return
+    raise InputError.of("config", f"is nested deeper than {MAX_CONFIG_DEPTH} levels")

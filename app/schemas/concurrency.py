@@ -1,0 +1,69 @@
+"""Answer of `/concurrency`."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from app.schemas.answer import Answer
+from app.schemas.types import AnswerModel
+
+LimitedBy = Literal["memory", "max_num_seqs", "state_slots", "weights", "max_position_embeddings"]
+
+
+class MemoryParts(AnswerModel):
+    """Where one GPU's memory goes; the parts add up to `gpu_memory_bytes`."""
+
+    gpu_memory_bytes: int
+    weight_bytes: int
+    activation_bytes: int
+    overhead_bytes: int
+    cuda_graph_bytes: int = 0
+    unrequested_bytes: int = Field(0, description="Memory that the engine is told to leave alone.")
+    kv_budget_bytes: int
+    shortfall_bytes: int = Field(
+        0, description="By how much weights and headrooms exceed the memory (taken off the sum)."
+    )
+
+
+class ConcurrencyAtContext(AnswerModel):
+    """Sequences of `context` tokens that fit."""
+
+    context: int
+    max_concurrency: int | None
+    fits: bool
+
+
+class Advice(AnswerModel):
+    """One change, and the concurrency it would give."""
+
+    action: Literal[
+        "shorter_context",
+        "fewer_sequences",
+        "quantise_kv",
+        "quantise_weights",
+        "more_gpus",
+    ]
+    change: dict[str, int | str] = Field(description="Request fields to change.")
+    max_concurrency: int
+    detail: str
+
+
+class ConcurrencyAnswer(Answer):
+    """How many sequences fit."""
+
+    kv_cache_dtype: str
+    context: int
+    fits: bool = Field(description="At least one sequence of `context` tokens.")
+    max_concurrency: int | None = Field(
+        description="Per replica, fraction dropped; null where a sequence takes nothing."
+    )
+    max_concurrency_exact: float | None
+    kv_budget_bytes: int = Field(description="Per GPU.")
+    kv_bytes_per_sequence: int = Field(description="Per GPU.")
+    kv_cache_tokens: int | None
+    num_blocks: int | None = None
+    block_size: int | None = None
+    limited_by: LimitedBy
+    memory: MemoryParts | None
+    by_context: list[ConcurrencyAtContext]
+    advice: list[Advice]

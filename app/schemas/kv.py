@@ -1,0 +1,89 @@
+"""Answer of `/kv`."""
+
+from pydantic import Field
+
+from app.schemas.answer import Answer
+from app.schemas.types import AnswerModel
+
+
+class PerGpuKv(AnswerModel):
+    """Bytes on the GPU that holds most."""
+
+    kv_bytes_per_token: float | int
+    kv_bytes_per_sequence: int | None
+    kv_bytes_total: int | None
+    state_bytes_per_sequence: int
+
+
+class LayerRow(AnswerModel):
+    """Like parts of like layers."""
+
+    kind: str
+    layers: int
+    bytes_per_token: float | int = Field(description="One layer, the whole model.")
+    fixed_bytes: int = Field(description="One layer, the whole model.")
+    kv_heads: int | None = None
+    head_dim: int | None = None
+    v_head_dim: int | None = None
+    window: int | None = None
+
+
+class KvSegment(AnswerModel):
+    """From `from_context` on, a sequence takes `fixed_bytes + bytes_per_token x context`."""
+
+    from_context: int
+    fixed_bytes: int
+    bytes_per_token: float | int
+
+
+class KvAtContext(AnswerModel):
+    """One sequence of `context` tokens."""
+
+    context: int
+    kv_bytes_per_sequence: int
+    per_gpu_kv_bytes_per_sequence: int
+
+
+class Parameters(AnswerModel):
+    """Parameter counts."""
+
+    total: int
+    active: int = Field(description="Taking part in one token's forward pass.")
+    embedding: int
+    by_part: dict[str, int]
+
+
+class EngineReserve(AnswerModel):
+    """How the engine lays the cache out."""
+
+    engine: str
+    engine_version: str
+    block_size: int
+    bytes_per_block: int
+    blocks_per_sequence: int | None
+    groups: list[dict[str, str | int | float | None]]
+
+
+class KvAnswer(Answer):
+    """Bytes of a model's cache."""
+
+    kv_cache_dtype: str
+    context: int | None
+    batch: int
+    kv_bytes_per_token: float | int = Field(
+        description="What the next token adds once every window is full; whole but for "
+        "compressed caches."
+    )
+    kv_bytes_per_sequence: int | None = Field(
+        description="Everything one sequence holds, recurrent state included."
+    )
+    kv_bytes_total: int | None
+    state_bytes_per_sequence: int
+    per_gpu: PerGpuKv
+    segments: list[KvSegment]
+    layers: list[LayerRow]
+    by_context: list[KvAtContext]
+    parameters: Parameters
+    weight_bytes: int
+    weight_bytes_by_dtype: dict[str, int]
+    engine: EngineReserve | None = None

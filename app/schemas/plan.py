@@ -1,0 +1,65 @@
+"""Answer of `/plan`."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from app.schemas.answer import Answer, Step
+from app.schemas.types import AnswerModel
+
+PlanLimit = Literal[
+    "memory", "weights", "latency", "max_num_seqs", "concurrent_users", "prefill", "ttft"
+]
+
+
+class Prefill(AnswerModel):
+    """The prompts' share of the work."""
+
+    prefill_tokens_per_s: float = Field(description="What the workload asks for.")
+    prefill_tokens_per_s_per_node: float
+    ttft_ms: float = Field(description="One prompt alone on a replica.")
+    nodes_for_prefill: int
+
+
+class Alternative(AnswerModel):
+    """Another way to serve the same workload."""
+
+    gpu: str
+    tensor_parallel_size: int
+    kv_cache_dtype: str
+    nodes: int
+    gpus: int
+    sequences_per_node: int
+    itl_ms: float
+
+
+class PlanAnswer(Answer):
+    """From a workload to machines."""
+
+    kv_cache_dtype: str
+    concurrent_users: int
+    context: int
+    nodes: int | None = Field(
+        description="With headroom and spares; null where no number of nodes serves the workload."
+    )
+    gpus: int | None
+    nodes_for_kv: int | None
+    nodes_for_latency: int | None
+    replicas: int | None
+    gpus_per_replica: int
+    sequences_per_node: int
+    sequences_per_replica: int
+    weight_bytes: int
+    kv_bytes_per_sequence: int
+    kv_bytes_total: int
+    kv_bytes_per_node: int
+    step_bytes_per_gpu: int
+    step_ms: float = Field(description="Roofline.")
+    itl_ms: float = Field(description="With efficiency and communication.")
+    meets_slo: bool
+    tokens_per_s_per_node: float
+    tokens_per_s: float = Field(description="Of the nodes before headroom.")
+    limited_by: PlanLimit
+    prefill: Prefill | None = None
+    steps: list[Step]
+    alternatives: list[Alternative]

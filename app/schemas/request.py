@@ -1,0 +1,200 @@
+"""The fields of a calculation's request, as the contract names them, in groups.
+
+Each calculation has a query model and, for POST, its strict subclass with `config` and
+`gpu_spec`. Names are vLLM's and Hugging Face's own.
+"""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from app.schemas.gpus import GpuSpec
+from app.schemas.types import (
+    BodyModel,
+    Count,
+    Flag,
+    Fraction01,
+    Natural,
+    Positive,
+    QueryModel,
+    Share,
+)
+
+ParallelSize = Annotated[Count, Field(le=4096)]
+Words = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9_.+-]+$")]
+ModelName = Annotated[str, Field(min_length=1, max_length=128)]
+Contexts = Annotated[list[Count], Field(max_length=256)]
+Batches = Annotated[list[Count], Field(max_length=256)]
+Engine = Literal["formula", "vllm"]
+
+
+class ModelFields(QueryModel):
+    """Which model, and in which precision."""
+
+    model: ModelName | None = Field(
+        None,
+        description="Hub id `org/name`, or a catalogue alias such as `llama-3-8b`.",
+        examples=["llama-3-8b"],
+    )
+    revision: Annotated[str, Field(min_length=1, max_length=200)] | None = Field(
+        None, description="Branch, tag or commit; naming one goes past the catalogue."
+    )
+    source: Literal["any", "hub"] = Field(
+        "any", description="`any`: catalogue, local cache, hub; `hub`: the hub as it is now."
+    )
+    dtype: Words | None = Field(
+        None, description="Precision of the weights, where it should differ from the checkpoint's."
+    )
+    quantization: Words | None = Field(
+        None, description="Quantisation of the weights, where it should differ."
+    )
+    weight_bytes: Count | None = Field(
+        None, description="Total weight bytes of the model, where the caller knows better."
+    )
+    kv_cache_dtype: Words = Field("auto", description="`auto`: what the engine would pick.")
+    assume: Literal["dense_attention"] | None = Field(
+        None,
+        description="Answer for an unknown model type as if all its layers were plain attention.",
+    )
+    tensor_parallel_size: ParallelSize = 1
+    pipeline_parallel_size: ParallelSize = 1
+    data_parallel_size: ParallelSize = 1
+    decode_context_parallel_size: ParallelSize = 1
+    enable_expert_parallel: Flag = False
+    explain: Flag = Field(False, description="Include the worked steps.")
+
+
+class GpuFields(QueryModel):
+    """Which GPU."""
+
+    gpu: Annotated[str, Field(min_length=1, max_length=100)] | None = Field(
+        None, description="Catalogue id or alias.", examples=["h100"]
+    )
+    gpu_memory_bytes: Count | None = Field(
+        None, description="Memory of the GPU, in place of the catalogue's or without one."
+    )
+    memory_bandwidth_bytes_per_s: Count | None = Field(
+        None, description="Bandwidth of the GPU, in place of the catalogue's or without one."
+    )
+
+
+class EngineFields(QueryModel):
+    """Which engine, and its arguments by their own names."""
+
+    engine: Engine = Field(
+        "formula",
+        description="`formula`: memory - weights - activation - overhead. Others: that engine's "
+        "own cache layout and budget.",
+    )
+    engine_version: Words | None = None
+    gpu_memory_utilization: Fraction01 | None = None
+    max_model_len: Count | None = None
+    max_num_seqs: Count | None = None
+    max_num_batched_tokens: Count | None = None
+    block_size: Annotated[Count, Field(le=2**20)] | None = None
+    enforce_eager: Flag | None = None
+    enable_prefix_caching: Flag | None = None
+    disable_hybrid_kv_cache_manager: Flag = False
+    speculative_method: Words | None = None
+    num_speculative_tokens: Annotated[Natural, Field(le=1024)] | None = None
+    kv_cache_memory_bytes: Count | None = None
+
+
+class BudgetFields(QueryModel):
+    """What the memory leaves for the cache."""
+
+    activation_bytes: Natural | None = Field(None, description="Per GPU, with `formula`: 2e9.")
+    overhead_bytes: Natural | None = Field(None, description="Per GPU, with `formula`: 2e9.")
+    kv_budget_bytes: Count | None = Field(None, description="Per GPU: skips the budget arithmetic.")
+
+
+class SpeedFields(QueryModel):
+    """What hardware reaches in practice."""
+
+    efficiency: Fraction01 = Field(0.70, description="Share of the roofline that is reached.")
+    tp_overhead: Share = Field(0.30, description="Time that tensor parallelism adds.")
+
+
+class InlineFields(BodyModel):
+    """What only a body can carry."""
+
+    config: dict[str, Any] | None = Field(
+        None, description="A config.json object instead of `model`."
+    )
+    gpu_spec: GpuSpec | None = Field(None, description="A GPU's description instead of `gpu`.")
+
+
+class KvQuery(ModelFields, GpuFields, EngineFields):
+    """Bytes of a model's cache."""
+
+    context: Count | None = Field(
+        None, description="Tokens held per sequence, prompt and output together."
+    )
+    contexts: Contexts = Field([], description="Further contexts for `by_context`.")
+    batch: Count = Field(1, description="Sequences decoding together.")
+
+
+class KvBody(KvQuery, InlineFields):
+    """Bytes of a model's cache."""
+
+
+class ConcurrencyQuery(ModelFields, GpuFields, EngineFields, BudgetFields):
+    """How many sequences fit."""
+
+    context: Count | None = Field(
+        None, description="Tokens held per sequence, prompt and output together."
+    )
+    contexts: Contexts = Field([], description="Further contexts for `by_context`.")
+    batch: Count = Field(1, description="Sequences wanted at once; below it, advice is given.")
+
+
+class ConcurrencyBody(ConcurrencyQuery, InlineFields):
+    """How many sequences fit."""
+
+
+class CrossoverQuery(ModelFields, GpuFields, SpeedFields):
+    """Where reading the cache costs as much as reading the weights."""
+
+    models: Annotated[list[ModelName], Field(max_length=8)] = Field(
+        [], description="Several models in one picture, instead of `model`."
+    )
+    context: Count | None = None
+    contexts: Contexts = Field([])
+    batch: Count | None = None
+    batches: Batches = Field([])
+    format: Literal["json", "svg", "png"] = Field(
+        "json", description="A picture instead of the numbers; `Accept` does the same."
+    )
+
+
+class CrossoverBody(CrossoverQuery, InlineFields):
+    """Where reading the cache costs as much as reading the weights."""
+
+
+class PlanQuery(ModelFields, GpuFields, EngineFields, BudgetFields, SpeedFields):
+    """From a workload to machines."""
+
+    concurrent_users: Annotated[Count, Field(le=10**12)] | None = Field(
+        None, description="Users decoding at once; or `request_rate_per_s` with token counts."
+    )
+    context: Count | None = Field(
+        None, description="Tokens held per sequence; else `input_tokens` + `output_tokens`."
+    )
+    itl_slo_ms: Positive | None = None
+    ttft_slo_ms: Positive | None = None
+    gpus_per_node: ParallelSize = 8
+    node_overhead_bytes: Natural | None = Field(
+        None, description="Per node, instead of `activation_bytes` and `overhead_bytes`."
+    )
+    spike_headroom: Share = 0.30
+    spare_nodes: Annotated[Natural, Field(le=10**6)] = 1
+    input_tokens: Count | None = None
+    output_tokens: Count | None = None
+    request_rate_per_s: Positive | None = None
+    prefill_efficiency: Fraction01 = Field(
+        0.45, description="Share of the dense peak that prefill reaches."
+    )
+
+
+class PlanBody(PlanQuery, InlineFields):
+    """From a workload to machines."""
