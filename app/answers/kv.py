@@ -146,14 +146,13 @@ def kv_steps(deployment: Deployment, context: int) -> list[Step]:
                 "bytes per token",
             )
         )
-    last = whole.segments()[-1]
-    at = next(s for s in reversed(whole.segments()) if s.from_context <= context)
-    if at is last and at.fixed_bytes == 0:
-        formula = "kv_bytes_per_token x context"
-        written = f"{n(per_token)} x {n(context)}"
-    else:
-        formula = "fixed_bytes + bytes_per_token x context"
-        written = f"{n(at.fixed_bytes)} + {n(at.bytes_per_token)} x {n(context)}"
+    at = [segment for segment in whole.segments() if segment.from_context <= context][-1]
+    slope = n(at.bytes_per_token)
+    formula = "kv_bytes_per_token x context"
+    written = f"{slope} x {n(context)}"
+    if at.fixed_bytes or at.bytes_per_token != whole.bytes_per_token:
+        formula = "fixed_bytes + bytes_per_token x context, of the segment the context lies in"
+        written = f"{n(at.fixed_bytes)} + {slope} x {n(context)}"
     lines.append(step("kv_bytes_per_sequence", formula, written, whole.bytes_per_sequence(context)))
     return lines
 

@@ -12,6 +12,7 @@ from app.answers.plan import plan_answer
 from app.api.pictures import PICTURES, picture_format, picture_response
 from app.api.routing import api_router
 from app.deps import ServicesDep
+from app.render.crossover_chart import PictureFormat
 from app.resolve.gpu import requested_gpu
 from app.schemas import examples
 from app.schemas.concurrency import ConcurrencyAnswer
@@ -114,11 +115,12 @@ async def plan_post(
 
 
 async def _picture(
-    query: CrossoverQuery, body: CrossoverBody | None, services: ServicesDep, kind: str
+    query: CrossoverQuery, body: CrossoverBody | None, services: ServicesDep, kind: PictureFormat
 ) -> Response:
     config = None if body is None else body.config
-    names = query.models or [query.model]
-    asked = [query.model_copy(update={"model": name, "models": []}) for name in names]
+    asked = [query]
+    if query.models:
+        asked = [query.model_copy(update={"model": name, "models": []}) for name in query.models]
     models = [await services.models.resolve(one, config) for one in asked]
     spec = None if body is None else body.gpu_spec
     gpu = requested_gpu(query, spec, memory_needed=False)

@@ -7,8 +7,8 @@ import anyio
 from fastapi import Request
 from starlette.responses import Response
 
-from app.answers.picture import crossover_curve
 from app.render.crossover_chart import PictureFormat, crossover_chart
+from app.render.crossover_curve import crossover_curve
 from app.resolve.gpu import ResolvedGpu
 from app.resolve.model import ResolvedModel
 from app.schemas.request import CrossoverQuery

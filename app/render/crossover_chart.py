@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 PictureFormat = Literal["svg", "png"]
 
-_BATCHES = tuple(2**power for power in range(11))
+_BATCHES = tuple(dict.fromkeys(round(2 ** (step / 4)) for step in range(41)))
 _TOP_CONTEXT = 2**20
 _BOTTOM_CONTEXT = 64
 _COLOURS = ("#0b5fa5", "#c24e00", "#2f7d32", "#7b3fa0", "#8a6d00", "#a3123f", "#00707a", "#555555")
@@ -88,6 +88,7 @@ def _mark_regimes(axes: "Axes", curve: Curve) -> None:
             textcoords="offset points",
             xytext=(8, 6),
             fontsize=9,
+            bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 1.5},
         )
 
 
@@ -124,7 +125,7 @@ def _label(axes: "Axes", curves: tuple[Curve, ...]) -> None:
         va="bottom",
         color="#083f6e",
     )
-    axes.legend(loc="lower right" if len(curves) == 1 else "best", framealpha=0.95, fontsize=9)
+    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.1), ncols=2, frameon=False)
 
 
 def _tokens(value: float) -> str:
