@@ -1,6 +1,7 @@
 """Audio towers that several families share: Whisper's encoder and what became of it."""
 
 from app.core.inventory import Part, Weight
+from app.resolve.architectures.blocks import linear
 from app.resolve.architectures.blocks_encoder import (
     array,
     conv,
@@ -52,3 +53,33 @@ def whisper_encoder(
         frames = config.integer("max_source_positions", default=positions)
         weights.append(array(f"{at}.embed_positions", frames, width, part=part))
     return weights
+
+
+def qwen3_audio_tower(config: Config, at: str, *, width: int, depth: int, ffn: int) -> list[Weight]:
+    """Qwen3's audio encoder without its output projections: three strided 2-d convolutions, then
+    Whisper's layers. Defaults are keyword arguments, as in Qwen3ASREncoderConfig and
+    Qwen3OmniMoeAudioEncoderConfig.
+    """
+    part = Part.AUDIO
+    width = config.integer("d_model", default=width)
+    depth = config.integer("encoder_layers", "num_hidden_layers", default=depth, maximum=MAX_LAYERS)
+    channels = config.integer("downsample_hidden_size", default=480)
+    bins = config.integer("num_mel_bins", default=128)
+    for _ in range(3):
+        bins = (bins + 1) // 2
+    return [
+        conv(f"{at}.conv2d1", channels, 1, 3, 3, part=part),
+        conv(f"{at}.conv2d2", channels, channels, 3, 3, part=part),
+        conv(f"{at}.conv2d3", channels, channels, 3, 3, part=part),
+        linear(f"{at}.conv_out", width, channels * bins, part=part),
+        *encoder_layers(
+            f"{at}.layers.{{layer}}",
+            width,
+            config.integer("encoder_ffn_dim", default=ffn),
+            range(depth),
+            part=part,
+            mlp=("fc1", "fc2"),
+            norms=WHISPER_NORMS,
+        ),
+        layer_norm(f"{at}.ln_post", width, part=part),
+    ]
