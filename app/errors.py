@@ -158,12 +158,13 @@ class NoModelFiles(NotFound):
         files: Files of it that could be named instead (GGUF).
     """
 
-    def __init__(self, model: str, files: Sequence[str] = ()) -> None:
+    def __init__(self, model: str, files: Sequence[str] = (), *, missing: str = "") -> None:
         self.model = model
         self.files = tuple(files)
+        lacks = repr(missing) if missing else "config.json and no params.json"
         named = f"; name one of its GGUF files: {', '.join(self.files)}" if self.files else ""
         super().__init__(
-            f"Model {model!r} has no config.json and no params.json{named}.",
+            f"Model {model!r} has no {lacks}{named}.",
             extra={"model": model, "files": list(self.files)},
         )
 

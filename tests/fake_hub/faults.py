@@ -1,0 +1,117 @@
+"""The faults of a hub: each turns a right answer into a wrong one."""
+
+import asyncio
+import enum
+import gzip
+import zlib
+from collections.abc import AsyncIterator, Callable
+
+from tests.fake_hub.http import Answer, Seen
+
+GIGABYTE = 1_000_000_000
+CHUNK = b"x" * 65_536
+
+
+class Fault(enum.Enum):
+    """What goes wrong. Those of the answer's head strike at the first hop, the others at its body."""
+
+    UNAVAILABLE = "503"
+    BAD_GATEWAY = "502"
+    RESET = "connection reset"
+    RATE_LIMITED = "429 with r=0"
+    RATE_LIMITED_BY_ANOTHER = "429 with r>0"
+    HTML = "an HTML page with 200"
+    REDIRECT_LOOP = "redirect loop"
+    FOREIGN_REDIRECT = "redirect to a foreign host"
+    BAD_TOKEN = "401 on any repository"
+    SLOW_BODY = "slow body"
+    SHORT_BODY = "short body"
+    SILENT = "no answer at all"
+    IGNORED_RANGE = "200 instead of 206"
+    WRONG_RANGE = "206 with another range"
+    GZIP = "gzip, unasked"
+    GZIP_BOMB = "100 MB of zeros in gzip"
+    BROTLI = "an encoding nobody speaks"
+    NOT_UTF8 = "not UTF-8"
+    NAN = "NaN in JSON"
+    HUGE = "a 1 GB body"
+    HUGE_UNDECLARED = "a 1 GB body without Content-Length"
+    DEEP = "JSON nested 100,000 deep"
+
+
+HTML = b"<!doctype html><html><body>Please log in to the network.</body></html>"
+BAD_TOKEN = {"X-Error-Message": "Invalid credentials in Authorization header"}
+EMPTY_BUCKET = {"RateLimit": '"resolvers";r=0;t=55'}
+ANOTHER_LIMITER = {"RateLimit": '"resolvers";r=2900;t=55', "Retry-After": "0"}
+
+_HEADS: dict[Fault, Callable[[Seen, str], Answer]] = {
+    Fault.UNAVAILABLE: lambda seen, foreign: Answer(503, {}, b"Service Unavailable"),
+    Fault.BAD_GATEWAY: lambda seen, foreign: Answer(502, {"Content-Type": "text/html"}, HTML),
+    Fault.RESET: lambda seen, foreign: Answer(reset=True),
+    Fault.RATE_LIMITED: lambda seen, foreign: Answer(429, dict(EMPTY_BUCKET)),
+    Fault.RATE_LIMITED_BY_ANOTHER: lambda seen, foreign: Answer(429, dict(ANOTHER_LIMITER)),
+    Fault.HTML: lambda seen, foreign: Answer(200, {"Content-Type": "text/html"}, HTML),
+    Fault.REDIRECT_LOOP: lambda seen, foreign: Answer(307, {"Location": f"{seen.path}?again=1"}),
+    Fault.FOREIGN_REDIRECT: lambda seen, foreign: Answer(302, {"Location": f"{foreign}/stolen"}),
+    Fault.BAD_TOKEN: lambda seen, foreign: Answer(401, dict(BAD_TOKEN)),
+    Fault.SILENT: lambda seen, foreign: Answer(200, {}, _silence()),
+}
+AT_HEAD = frozenset(_HEADS)
+
+
+def head_fault(fault: Fault, seen: Seen, foreign_url: str) -> Answer:
+    """The answer of a hub that fails before it has looked at the request."""
+    return _HEADS[fault](seen, foreign_url)
+
+
+def body_fault(fault: Fault, answer: Answer) -> Answer:
+    """`answer` with its body spoiled."""
+    assert isinstance(answer.body, bytes)
+    return _BODIES[fault](answer, answer.body)
+
+
+def _coded(name: str, body: bytes | AsyncIterator[bytes], answer: Answer) -> Answer:
+    return Answer(answer.status, answer.headers | {"Content-Encoding": name}, body)
+
+
+_BODIES: dict[Fault, Callable[[Answer, bytes], Answer]] = {
+    Fault.SLOW_BODY: lambda answer, body: Answer(
+        answer.status, answer.headers, _slowly(body), length=len(body)
+    ),
+    Fault.SHORT_BODY: lambda answer, body: Answer(
+        answer.status, answer.headers, body[:-3], length=len(body)
+    ),
+    Fault.GZIP: lambda answer, body: _coded("gzip", gzip.compress(body), answer),
+    Fault.GZIP_BOMB: lambda answer, body: _coded("gzip", _bomb(), answer),
+    Fault.BROTLI: lambda answer, body: _coded("br", body, answer),
+    Fault.NOT_UTF8: lambda answer, body: Answer(200, answer.headers, b'{"a": "\xff\xfe"}'),
+    Fault.NAN: lambda answer, body: Answer(200, answer.headers, b'{"hidden_size": NaN}'),
+    Fault.HUGE: lambda answer, body: Answer(200, answer.headers, _huge(), length=GIGABYTE),
+    Fault.HUGE_UNDECLARED: lambda answer, body: Answer(200, answer.headers, _huge(), length=-1),
+    Fault.DEEP: lambda answer, body: Answer(
+        200, answer.headers, b'{"a":' * 100_000 + b"1" + b"}" * 100_000
+    ),
+}
+
+
+async def _silence() -> AsyncIterator[bytes]:
+    await asyncio.sleep(3600)
+    yield b""
+
+
+async def _slowly(body: bytes) -> AsyncIterator[bytes]:
+    for position in range(len(body)):
+        yield body[position : position + 1]
+        await asyncio.sleep(0.05)
+
+
+async def _huge() -> AsyncIterator[bytes]:
+    for _ in range(GIGABYTE // len(CHUNK)):
+        yield CHUNK
+
+
+def _bomb() -> bytes:
+    # 100 MB of zeros in 100 kB: one stream, so that a decoder takes it for one body.
+    packer = zlib.compressobj(9, zlib.DEFLATED, 31)
+    million = bytes(1_000_000)
+    return b"".join(packer.compress(million) for _ in range(100)) + packer.flush()
