@@ -1,5 +1,5 @@
-"""Models that are Llama but for their defaults: Aquila, XVERSE, Yi, IQuest-Coder, Skywork, Telechat 3
-and others that keep its module names.
+"""Models that are Llama but for their defaults: Aquila, XVERSE, Yi, IQuest-Coder, Skywork, TeleChat 3,
+Solar and others that keep its module names.
 """
 
 from functools import partial
@@ -31,6 +31,7 @@ KIN: tuple[tuple[tuple[str, ...], tuple[str, ...], dict[str, int]], ...] = (
         },
     ),
     (("nanbeige",), ("NanbeigeForCausalLM",), {}),
+    (("solar",), ("SolarForCausalLM",), {}),
 )
 
 
