@@ -322,12 +322,16 @@ def read_delta_net(config: Config, hidden: int, *, heads: tuple[int, int] = (16,
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class KimiDelta:
-    """A Kimi delta attention layer's sizes."""
+    """A Kimi delta attention layer's sizes. Decay and output gate pass through a bottleneck of one
+    head's width unless they have full rank.
+    """
 
     hidden: int
     heads: int
     head_dim: int
     kernel: int
+    full_rank_decay: bool = False
+    full_rank_gate: bool = False
 
     @property
     def width(self) -> int:
@@ -344,19 +348,27 @@ class KimiDelta:
         )
 
     def weights(self, at: str, layers: Sequence[int]) -> list[Weight]:
-        """q, k, v with a convolution each; decay and output gates of low rank; beta a head."""
+        """q, k, v with a convolution each; decay and output gate a channel; beta a head."""
         if not layers:
             return []
         common: dict[str, Any] = {"part": Part.STATE, "layers": layers}
         column: dict[str, Any] = {"split": Split.COLUMN, **common}
         width, rank = self.width, self.head_dim
+        gates = []
+        for name, full in (("f", self.full_rank_decay), ("g", self.full_rank_gate)):
+            if full:
+                gates.append(linear(f"{at}.{name}_proj", width, self.hidden, **column))
+            else:
+                gates += [
+                    linear(f"{at}.{name}_a_proj", rank, self.hidden, **common),
+                    linear(f"{at}.{name}_b_proj", width, rank, **column),
+                ]
         return [
             *(linear(f"{at}.{name}_proj", width, self.hidden, **column) for name in "qkv"),
             *(small(f"{at}.{name}_conv1d", width, 1, self.kernel, layers=layers) for name in "qkv"),
             small(f"{at}.A_log", self.heads, layers=layers),
             small(f"{at}.dt_bias", width, layers=layers),
-            *(linear(f"{at}.{name}_a_proj", rank, self.hidden, **common) for name in "fg"),
-            *(linear(f"{at}.{name}_b_proj", width, rank, **column) for name in "fg"),
+            *gates,
             linear(f"{at}.b_proj", self.heads, self.hidden, **column),
             vector(f"{at}.o_norm", self.head_dim, **common),
             linear(f"{at}.o_proj", self.hidden, width, split=Split.ROW, **common),
