@@ -110,12 +110,14 @@ class MlaLatent(CachePart):
     """Multi-head latent attention: one compressed vector a token, the same on every rank.
 
     DeepSeek-V2 (arXiv:2405.04434) section 2.1: `kv_lora_rank` for K and V together and
-    `qk_rope_head_dim` for the decoupled rotary key.
+    `qk_rope_head_dim` for the decoupled rotary key. `qk_nope_head_dim`, a head's part of the key
+    without rotation, is not cached; kernels are chosen by it.
     """
 
     kind: ClassVar[str] = "mla"
     kv_lora_rank: int
     qk_rope_head_dim: int
+    qk_nope_head_dim: int = 128
 
     def bytes_per_token(self, layout: CacheLayout) -> int:
         """(latent + rotary key) x bytes an element; tensor parallelism does not divide it."""
