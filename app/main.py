@@ -11,7 +11,7 @@ from starlette.middleware.exceptions import ExceptionMiddleware
 from starlette.types import ASGIApp
 
 from app import __version__, problems
-from app.api import calculations, gpus, health
+from app.api import calculations, gpus, health, models
 from app.api import problems as problem_pages
 from app.api.docs import mount_docs
 from app.api.routing import DirectRouter, mount
@@ -25,6 +25,7 @@ _ROUTERS = (
     health.router,
     gpus.router,
     calculations.router,
+    models.router,
 )
 
 

@@ -7,6 +7,7 @@ from app.answers.steps import n, number, step
 from app.core.cache import CacheLayout, CachePart, FullAttention, MlaLatent, SlidingWindow
 from app.core.inventory import Part
 from app.core.kv import KvProfile
+from app.core.model import ModelShape
 from app.core.precision import BFLOAT16, FLOAT32, FP8_E4M3, INT4, INT8, MXFP4, NVFP4
 from app.core.weights import weights_at_precision
 from app.resolve.gpu import ResolvedGpu
@@ -31,7 +32,6 @@ def kv_answer(request: KvQuery, model: ResolvedModel, gpu: ResolvedGpu | None) -
     context, notes = longest(shape, wanted)
     whole = load.whole
     rank = load.fullest_stage(context).profile
-    parameters = shape.parameters
     contexts = list(dict.fromkeys([context, *request.contexts]))
     return KvAnswer(
         model=model_ref(model),
@@ -61,14 +61,20 @@ def kv_answer(request: KvQuery, model: ResolvedModel, gpu: ResolvedGpu | None) -
             )
             for at in contexts
         ],
-        parameters=Parameters(
-            total=parameters.total,
-            active=parameters.active,
-            embedding=parameters.by_part.get(Part.EMBEDDING, 0),
-            by_part={part.value: count for part, count in parameters.by_part.items()},
-        ),
+        parameters=parameter_counts(shape),
         weight_bytes=load.weight_bytes,
-        weight_bytes_by_dtype=weight_bytes_by_dtype(parameters.total),
+        weight_bytes_by_dtype=weight_bytes_by_dtype(shape.parameters.total),
+    )
+
+
+def parameter_counts(shape: ModelShape) -> Parameters:
+    """Parameters in total, active, and by part."""
+    counted = shape.parameters
+    return Parameters(
+        total=counted.total,
+        active=counted.active,
+        embedding=counted.by_part.get(Part.EMBEDDING, 0),
+        by_part={part.value: count for part, count in counted.by_part.items()},
     )
 
 

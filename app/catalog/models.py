@@ -15,9 +15,9 @@ from typing import Any
 MODELS_FILE = Path(__file__).with_name("data") / "models.json"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class CatalogueModel:
-    """One model.
+    """One model. Compared by identity: the catalogue is read once.
 
     Attributes:
         id: Hub id `org/name`, or a name of our own for the text's hypothetical models.

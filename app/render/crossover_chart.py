@@ -49,7 +49,7 @@ def crossover_chart(curves: tuple[Curve, ...], kind: PictureFormat) -> bytes:
         if len(curves) == 1:
             _shade(axes, curves[0])
         _mark_regimes(axes, curves[0])
-        _label(axes, curves)
+        _label(axes)
         out = io.BytesIO()
         metadata = {"Date": None} if kind == "svg" else {"Software": None}
         figure.savefig(out, format=kind, dpi=120, metadata=metadata)
@@ -92,7 +92,7 @@ def _mark_regimes(axes: "Axes", curve: Curve) -> None:
         )
 
 
-def _label(axes: "Axes", curves: tuple[Curve, ...]) -> None:
+def _label(axes: "Axes") -> None:
     from matplotlib.ticker import FuncFormatter, LogLocator  # noqa: PLC0415 -- see above
 
     axes.set_xscale("log", base=2)

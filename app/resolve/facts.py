@@ -59,3 +59,17 @@ def decisive_fields(config: Mapping[str, Any]) -> dict[str, Any]:
 def same_shape(one: ModelShape, other: ModelShape) -> bool:
     """Whether two shapes cache and weigh the same."""
     return (one.groups, one.weights, one.dtype) == (other.groups, other.weights, other.dtype)
+
+
+def catalogue_differences(
+    facts: Mapping[str, Any], published: Mapping[str, Any], path: str = ""
+) -> list[str]:
+    """How a published config.json differs from the facts kept of it, one line a field."""
+    lines = []
+    for key, kept in facts.items():
+        name, now = f"{path}{key}", published.get(key)
+        if isinstance(kept, Mapping) and isinstance(now, Mapping):
+            lines += catalogue_differences(kept, now, f"{name}.")
+        elif kept != now:
+            lines.append(f"{name}: {kept!r} here, {now!r} on the hub")
+    return lines

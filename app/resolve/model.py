@@ -17,7 +17,7 @@ from app.resolve.architectures import build
 from app.resolve.architectures.assumed import assumed_dense
 from app.resolve.architectures.fields import Config
 
-ModelSource = Literal["config", "catalogue", "local_cache", "hub"]
+ModelSource = Literal["config", "catalogue", "local_cache", "local_folder", "hub"]
 KEPT_SHAPES = 512
 MAX_CONFIG_DEPTH = 64
 
@@ -122,7 +122,7 @@ class ModelResolver:
         key = (entry.id, None, None)
         kept = self._kept.get(key)
         if kept is None:
-            kept = self._kept[key] = _from_catalogue(entry)
+            kept = self._kept[key] = catalogue_model(entry)
         return kept
 
     async def _from_files(self, request: ModelRequest) -> ResolvedModel:
@@ -138,12 +138,17 @@ class ModelResolver:
         key = (files.resolved_id, files.commit, request.assume)
         kept = self._kept.get(key) if files.commit else None
         if kept is None:
-            kept = await self._read(files, request)
+            kept = await self.read(files, request)
             if files.commit:
                 self._kept[key] = kept
         return replace(kept, stale=True) if files.stale else kept
 
-    async def _read(self, files: ModelFiles, request: ModelRequest) -> ResolvedModel:
+    async def read(self, files: ModelFiles, request: ModelRequest) -> ResolvedModel:
+        """The model that some files describe.
+
+        Raises:
+            InputError, HubError: as `resolve`.
+        """
         shape = shape_of(files.config, request.assume)
         if shape.quantization is None and files.quantization is not None:
             shape = replace(shape, quantization=files.quantization)
@@ -159,7 +164,7 @@ class ModelResolver:
         return ResolvedModel(
             id=files.resolved_id,
             revision=files.commit,
-            source="hub" if files.source == "hub" else "local_cache",
+            source=files.source,
             shape=shape,
             checkpoint_bytes=total,
             assumptions=notes,
@@ -184,7 +189,8 @@ def _from_config(config: Mapping[str, Any], request: ModelRequest) -> ResolvedMo
     )
 
 
-def _from_catalogue(entry: CatalogueModel) -> ResolvedModel:
+def catalogue_model(entry: CatalogueModel) -> ResolvedModel:
+    """The model of a catalogue entry."""
     return ResolvedModel(
         id=entry.id,
         revision=entry.revision,

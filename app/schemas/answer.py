@@ -6,7 +6,7 @@ from pydantic import Field
 
 from app.schemas.types import AnswerModel
 
-ModelSource = Literal["config", "catalogue", "local_cache", "hub"]
+ModelSource = Literal["config", "catalogue", "local_cache", "local_folder", "hub"]
 
 
 class ModelRef(AnswerModel):

@@ -1,0 +1,188 @@
+"""Answers as tables for people, on a terminal."""
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from app.answers.models import reference_table
+from app.catalog.models import model_catalogue
+from app.schemas.answer import Answer, Step
+from app.schemas.concurrency import ConcurrencyAnswer
+from app.schemas.crossover import CrossoverAnswer
+from app.schemas.kv import KvAnswer
+from app.schemas.plan import PlanAnswer
+
+GIB, GB, MIB, KIB = 2**30, 10**9, 2**20, 2**10
+
+
+def binary(size: float) -> str:
+    """Bytes for people in the binary unit that suits."""
+    for unit, name in ((GIB, "GiB"), (MIB, "MiB"), (KIB, "KiB")):
+        if size >= unit:
+            return f"{size / unit:,.3f} {name}"
+    return f"{size:,} B"
+
+
+def decimal_gb(size: float) -> str:
+    """Bytes for people in decimal GB, as weights and GPUs are sold."""
+    return f"{size / GB:,.2f} GB"
+
+
+def print_size(kv: KvAnswer, fit: ConcurrencyAnswer | None) -> None:
+    """The calculator of exercise A."""
+    console = _console()
+    console.print(_title(kv))
+    facts = _table("", "")
+    counts = kv.parameters
+    active = "" if counts.active == counts.total else f" ({counts.active:,} active)"
+    facts.add_row("parameters", f"{counts.total:,}{active}")
+    facts.add_row("weights, as loaded", f"{kv.weight_bytes:,} B = {decimal_gb(kv.weight_bytes)}")
+    for name, size in kv.weight_bytes_by_dtype.items():
+        facts.add_row(f"weights in {name}", decimal_gb(size))
+    per_token = kv.kv_bytes_per_token
+    facts.add_row(f"KV per token ({kv.kv_cache_dtype})", f"{per_token:,} B = {binary(per_token)}")
+    if kv.per_gpu.kv_bytes_per_token != per_token:
+        facts.add_row("KV per token and GPU", f"{kv.per_gpu.kv_bytes_per_token:,} B")
+    if kv.state_bytes_per_sequence:
+        facts.add_row("state per sequence", f"{kv.state_bytes_per_sequence:,} B")
+    if fit is not None:
+        facts.add_row("KV budget per GPU", decimal_gb(fit.kv_budget_bytes))
+    console.print(facts)
+    console.print(_contexts(kv, fit))
+    if fit is not None:
+        _print_advice(console, fit)
+    _print_rest(console, fit or kv)
+
+
+def _contexts(kv: KvAnswer, fit: ConcurrencyAnswer | None) -> Table:
+    columns = ["context", "KV per sequence", "per GPU"]
+    table = _table(*columns, *(["max concurrency"] if fit is not None else []))
+    found = {} if fit is None else {row.context: row for row in fit.by_context}
+    for row in kv.by_context:
+        cells = [
+            f"{row.context:,}",
+            binary(row.kv_bytes_per_sequence),
+            binary(row.per_gpu_kv_bytes_per_sequence),
+        ]
+        if row.context in found:
+            most = found[row.context].max_concurrency
+            cells.append("no limit" if most is None else f"{most:,}")
+        table.add_row(*cells)
+    return table
+
+
+def _print_advice(console: Console, fit: ConcurrencyAnswer) -> None:
+    if fit.fits:
+        return
+    console.print(f"Does not fit; limited by {fit.limited_by}.")
+    for advice in fit.advice:
+        console.print(f"  - {advice.detail}")
+
+
+def print_crossover(found: CrossoverAnswer) -> None:
+    """The curve and the regimes of one model."""
+    console = _console()
+    console.print(_title(found))
+    slots = found.crossover_token_slots
+    console.print(
+        f"weights {decimal_gb(found.weight_bytes)} / {found.kv_bytes_per_token:,} B per token = "
+        + ("never" if slots is None else f"{slots:,} token slots")
+    )
+    curve = _table("batch", "crossover context")
+    for at in found.by_batch:
+        curve.add_row(f"{at.batch:,}", "never" if at.context is None else f"{at.context:,}")
+    console.print(curve)
+    table = _table("regime", "batch", "context", "dominated by", "quantise", "weights", "KV")
+    for regime in found.regimes:
+        table.add_row(
+            regime.name.replace("_", " "),
+            f"{regime.batch:,}",
+            f"{regime.context:,}",
+            regime.dominated_by,
+            regime.prioritise.removesuffix("_quantisation"),
+            f"{regime.speedup.weight_quantisation:.2f}x",
+            f"{regime.speedup.kv_quantisation:.2f}x",
+        )
+    console.print(table)
+    _print_rest(console, found)
+
+
+def print_plan(found: PlanAnswer) -> None:
+    """The six steps and the answer."""
+    console = _console()
+    console.print(_title(found))
+    _print_steps(console, found.steps)
+    if found.nodes is None:
+        console.print(f"No number of nodes serves this workload; limited by {found.limited_by}.")
+    else:
+        console.print(
+            f"ANSWER: {found.nodes:,} nodes ({found.gpus:,} GPUs), limited by {found.limited_by}; "
+            f"ITL {found.itl_ms:.1f} ms"
+        )
+    if found.alternatives:
+        table = _table("instead", "TP", "KV cache", "nodes", "GPUs", "ITL")
+        for other in found.alternatives:
+            table.add_row(
+                other.gpu,
+                str(other.tensor_parallel_size),
+                other.kv_cache_dtype,
+                f"{other.nodes:,}",
+                f"{other.gpus:,}",
+                f"{other.itl_ms:.1f} ms",
+            )
+        console.print(table)
+    _print_assumptions(console, found)
+
+
+def print_reference() -> None:
+    """The quick reference table."""
+    table = _table("model", "parameters", "weights", "KV per token", "8k", "32k", "128k")
+    for row in reference_table(model_catalogue()).models:
+        table.add_row(
+            row.id,
+            f"{row.parameters / GB:,.2f}e9",
+            decimal_gb(row.weight_bytes),
+            f"{row.kv_bytes_per_token:,} B",
+            binary(row.kv_bytes_per_sequence_8k),
+            binary(row.kv_bytes_per_sequence_32k),
+            binary(row.kv_bytes_per_sequence_128k),
+        )
+    _console().print(table)
+
+
+def _console() -> Console:
+    return Console(highlight=False, soft_wrap=True)
+
+
+def _table(*columns: str) -> Table:
+    table = Table(box=box.SIMPLE, show_header=any(columns), pad_edge=False)
+    for index, column in enumerate(columns):
+        table.add_column(column, justify="left" if index == 0 else "right", no_wrap=True)
+    return table
+
+
+def _title(answer: Answer) -> str:
+    name = answer.model.id or answer.model.architecture
+    commit = f" @ {answer.model.revision[:12]}" if answer.model.revision else ""
+    gpu = f" on {answer.gpu.name}" if answer.gpu is not None else ""
+    return f"{name}{commit} ({answer.model.source}){gpu}"
+
+
+def _print_rest(console: Console, answer: Answer) -> None:
+    if answer.steps:
+        _print_steps(console, answer.steps)
+    _print_assumptions(console, answer)
+
+
+def _print_steps(console: Console, steps: list[Step]) -> None:
+    for line in steps:
+        value = f"{line.value:,}" if isinstance(line.value, int) else f"{line.value:,.3f}"
+        console.print(f"  {line.name} = {line.formula}")
+        console.print(f"    = {line.substituted} = {value} {line.unit}")
+
+
+def _print_assumptions(console: Console, answer: Answer) -> None:
+    if answer.assumptions:
+        console.print("Assumed:")
+    for line in answer.assumptions:
+        console.print(f"  - {line}")
