@@ -1,0 +1,117 @@
+"""Models that run some layers again and cache each pass: Dory, IQuest-LoopCoder."""
+
+from app.core.inventory import Part, Split
+from app.core.model import ModelShape
+from app.resolve.architectures import family
+from app.resolve.architectures.blocks import linear, read_dims, vector
+from app.resolve.architectures.fields import MAX_LAYERS, Config
+from app.resolve.architectures.llama_like import (
+    Names,
+    layer_windows,
+    llama_like,
+    window_size,
+)
+
+UNWEIGHTED = Names(norms=(), norm="")
+LOOP_WINDOW = 64
+
+
+@family("dory", architectures=("DoryForCausalLM",))
+def dory(config: Config) -> ModelShape:
+    """The middle layers (`n_recurrent_layers`) run `n_recurrent_loops` times, with a cache a loop
+    unless `recurrent_kv_cache_mode` is "last_loop"; three windowed layers, then a full one.
+    Defaults: DoryConfig.
+
+    A published config may count attention and MLP as layers of their own ("mlp" in
+    `layer_types`): two of them are one layer here.
+    """
+    kinds = config.texts("layer_types") or []
+    halves = 2 if "mlp" in kinds else 1
+    stated = config.integer("num_hidden_layers", default=36, maximum=MAX_LAYERS)
+    config = config.overlay(
+        num_hidden_layers=max(stated // halves, 1), layer_types=kinds[::halves] or None
+    )
+    dims = read_dims(
+        config,
+        layers=36,
+        hidden=2560,
+        heads=16,
+        kv_heads=4,
+        head_dim=256,
+        intermediate=7168,
+        vocab=131072,
+        max_positions=8192,
+    )
+    ends = [
+        config.integer(name, default=8 * halves, minimum=0, maximum=MAX_LAYERS) // halves
+        for name in ("n_input_layers", "n_output_layers")
+    ]
+    looping = config.optional_integer("n_recurrent_layers", minimum=0)
+    looping = dims.layers - sum(ends) if looping is None else looping // halves
+    if looping < 0 or looping + sum(ends) != dims.layers:
+        raise config.fail("n_recurrent_layers", "does not sum up to the layers there are")
+    loops = config.integer("n_recurrent_loops", default=2, maximum=64)
+    if config.text("recurrent_kv_cache_mode", default="per_loop") != "per_loop":
+        loops = 1
+    pattern = [(index + 1) % 4 != 0 for index in range(dims.layers)]
+    windows = layer_windows(config, dims.layers, window_size(config, default=1024), default=pattern)
+    again = windows[ends[0] : ends[0] + looping]
+    at = UNWEIGHTED.at(config)
+    layers = dims.all_layers
+    width = dims.heads * dims.head_dim
+    bias = config.boolean("attention_bias", default=False)
+    gate = linear(
+        f"{at}.self_attn.gate_proj",
+        width,
+        dims.hidden,
+        part=Part.ATTENTION,
+        layers=layers,
+        split=Split.COLUMN,
+    )
+    return llama_like(
+        config,
+        dims,
+        names=UNWEIGHTED,
+        windows=[*windows, *again * (loops - 1)],
+        qkv_bias=bias,
+        out_bias=bias,
+        mlp_bias=config.boolean("mlp_bias", default=False),
+        extra=[
+            gate,
+            *(
+                vector(f"{at}.{name}", size, part=part, layers=layers)
+                for name, size, part in (
+                    ("self_attn.sqk", width, Part.ATTENTION),
+                    ("self_attn.s_gate", width, Part.ATTENTION),
+                    ("mlp.suv_gate", dims.intermediate, Part.MLP),
+                    ("mlp.suv_up", dims.intermediate, Part.MLP),
+                    ("lambda_1", dims.hidden, Part.OTHER),
+                    ("lambda_2", dims.hidden, Part.OTHER),
+                )
+            ),
+            vector(config.prefix + "lm_head.logit_scale", dims.vocab, part=Part.OTHER),
+        ],
+    )
+
+
+@family("iquestloopcoder", architectures=("IQuestLoopCoderForCausalLM",))
+def iquest_loopcoder(config: Config) -> ModelShape:
+    """All layers run `loop_num` times: the first pass caches in full, each later one its last
+    `loop_window_size` tokens. Sizes must be stated.
+    """
+    dims = read_dims(config.overlay(head_dim=None))
+    loops = config.integer("loop_num", default=2, maximum=64)
+    window = config.integer("loop_window_size", default=LOOP_WINDOW)
+    if loops * dims.layers > MAX_LAYERS:
+        raise config.fail("loop_num", f"makes more than {MAX_LAYERS} passes over layers")
+    first = layer_windows(config, dims.layers, window_size(config))
+    name = config.prefix + "model.gate_projections.{layer}"
+    gate = linear(
+        name, dims.heads, dims.head_dim, part=Part.ATTENTION, layers=dims.all_layers, bias=True
+    )
+    return llama_like(
+        config,
+        dims,
+        windows=[*first, *[window] * (dims.layers * (loops - 1))],
+        extra=[gate],
+    )
