@@ -1,9 +1,11 @@
 """MiniMax Text-01 and M1: lightning attention with ordinary attention in every eighth layer."""
 
+from dataclasses import replace
 from typing import Any
 
 from app.core.inventory import Part, Split, Weight
 from app.core.model import ModelShape
+from app.core.precision import FLOAT32
 from app.core.recurrent import LightningState
 from app.resolve.architectures import family
 from app.resolve.architectures.blocks import (
@@ -43,7 +45,8 @@ MODULE = "block_sparse_moe"
 )
 def minimax(config: Config) -> ModelShape:
     """`attn_type_list` says which layers cache K and V (1) and which a matrix a head (0); else
-    `layer_types`, else every second layer. Defaults: MiniMaxConfig.
+    `layer_types`, else every second layer. Checkpoints keep routers in fp32. Defaults:
+    MiniMaxConfig.
     """
     dims = read_dims(
         with_kv_heads(config, 8),
@@ -79,7 +82,9 @@ def minimax(config: Config) -> ModelShape:
             *vocabulary(dims, prefix=config.prefix),
             *(lightning if light else ()),
             *(attention(at, dims, full) if full else ()),
-            router(at, dims.hidden, experts, layers, module=f"{MODULE}.gate"),
+            replace(
+                router(at, dims.hidden, experts, layers, module=f"{MODULE}.gate"), dtype=FLOAT32
+            ),
             *routed_experts(
                 at,
                 dims.hidden,
