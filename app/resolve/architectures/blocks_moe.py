@@ -24,7 +24,12 @@ TOP_K = (
     "moe_k",
     "top_k_experts",
 )
-WIDTH = ("moe_intermediate_size", "expert_intermediate_size", "moe_ffn_hidden_size")
+WIDTH = (
+    "moe_intermediate_size",
+    "expert_intermediate_size",
+    "expert_hidden_dim",
+    "moe_ffn_hidden_size",
+)
 SHARED = ("n_shared_experts", "num_shared_experts", "moe_num_shared_experts", "num_shared_expert")
 SHARED_WIDTH = (
     "shared_expert_intermediate_size",

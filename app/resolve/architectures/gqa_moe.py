@@ -24,13 +24,27 @@ from app.resolve.architectures.blocks_moe import (
     mtp_module,
 )
 from app.resolve.architectures.fields import Config
-from app.resolve.architectures.llama_like import LLAMA, Names, dense_mlp, llama_like, mixture
+from app.resolve.architectures.llama_like import (
+    LLAMA,
+    Names,
+    dense_mlp,
+    llama_like,
+    mixture,
+    window_size,
+)
 
 
 def floor_head_dim(config: Config, *, hidden: int, heads: int) -> int:
     """Width over heads rounded down, for classes that do not ask that it is whole."""
     width = config.integer(*HIDDEN, default=hidden)
     return max(1, width // config.integer(*HEADS, default=heads))
+
+
+def undeclared_window(config: Config) -> int | None:
+    """The window of all layers where a config states one and names no kinds of layers: engines
+    apply it, whatever `use_sliding_window` says, to models that have no class to clear it.
+    """
+    return None if config.has("layer_types") else window_size(config)
 
 
 def head_gate(at: str, dims: Dims, layers: Sequence[int], *, name: str = "g_proj") -> Weight:
