@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 from app.core.inventory import Part, Split, Weight
 from app.core.model import LayerGroup, ModelShape
+from app.core.precision import FLOAT32
 from app.resolve.architectures.blocks import (
     Dims,
     attention,
@@ -152,7 +153,7 @@ def mixture(
 ) -> list[Weight]:
     """A router and its experts. `shared_width` is that of all shared experts together (0: none),
     `shared_gate` the name of the one-row gate on them, `correction` that of the router's
-    per-expert correction bias (in some models a buffer, which no parameter count includes).
+    per-expert correction bias (fp32; in some models a buffer, which no count includes).
     """
     if not layers:
         return []
@@ -172,7 +173,13 @@ def mixture(
         ),
     ]
     if correction:
-        entry = vector(f"{inside}.{correction}", num_experts, part=Part.ROUTER, layers=layers)
+        entry = vector(
+            f"{inside}.{correction}",
+            num_experts,
+            part=Part.ROUTER,
+            layers=layers,
+            dtype=FLOAT32,
+        )
         weights.append(replace(entry, buffer=correction_is_buffer))
     if shared_width:
         weights += gated_mlp(
