@@ -1,0 +1,1 @@
+"""Our figures against figures that others measured or computed: see `report`."""

@@ -1,0 +1,53 @@
+"""Exact parameter counts against ours, in total, active and by part."""
+
+from typing import Any
+
+from app.core.inventory import Part
+from app.core.model import ModelShape
+from tests.truth.outcomes import Outcome, Tally, compare
+from tests.truth.shared import parameter_records, shape_of
+
+PARTS = {
+    "embed": Part.EMBEDDING,
+    "lm_head": Part.HEAD,
+    "vision": Part.VISION,
+    "audio": Part.AUDIO,
+    "projector": Part.PROJECTOR,
+    "routed_expert_params": Part.ROUTED_EXPERTS,
+}
+
+
+def our_counts(shape: ModelShape) -> dict[str, int]:
+    """Our counts under the records' names."""
+    count = shape.parameters
+    parts = {name: count.by_part.get(part, 0) for name, part in PARTS.items()}
+    return {"total": count.total, "active": count.active, **parts}
+
+
+def _tally(name: str, figures: tuple[str, ...]) -> Tally:
+    result = Tally(name)
+    for record in parameter_records():
+        shape = shape_of(record["config"])
+        what = _described(record)
+        if isinstance(shape, ModelShape):
+            truth = {name: record[name] for name in figures if name in record}
+            outcome, words = compare(our_counts(shape), truth)
+        else:
+            outcome, words = Outcome.UNKNOWN, [shape.detail]
+        result.add(record["model_type"], outcome, what, words)
+    return result
+
+
+def _described(record: dict[str, Any]) -> str:
+    method = record.get("method")
+    return f"{record['model']} ({method})" if method else record["model"]
+
+
+def tally_totals() -> Tally:
+    """Total and active parameters."""
+    return _tally("Parameters, total and active", ("total", "active"))
+
+
+def tally_parts() -> Tally:
+    """Parameters of the parts."""
+    return _tally("Parameters of the parts", tuple(PARTS))
