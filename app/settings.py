@@ -66,6 +66,17 @@ class Settings(BaseSettings):
     hf_hub_offline: EcosystemFlag = Field(False, validation_alias="HF_HUB_OFFLINE")
     transformers_offline: EcosystemFlag = Field(False, validation_alias="TRANSFORMERS_OFFLINE")
 
+    # The hub, by our own names
+    hub_timeout_s: float = Field(
+        3.0, gt=0, le=600, description="Total time for a model's configuration, retries included."
+    )
+    hub_header_timeout_s: float = Field(
+        30.0, gt=0, le=3600, description="Total time for the headers of a model's weight files."
+    )
+    hub_cdn_hosts: str = Field(
+        "", description="Further storage hosts a mirror redirects large files to, by commas."
+    )
+
     @classmethod
     def from_environment(cls) -> Self:
         """The settings that the process's environment asks for."""

@@ -26,9 +26,10 @@ from app.hub.budget import Budget
 from app.hub.config import HubConfig
 from app.hub.facts import GgufFile, ModelFiles, ModelInfo, WeightFacts
 from app.hub.flight import Flights
-from app.hub.folder import read_cached, read_local_weights
+from app.hub.folder import CachedModels, read_local_weights
 from app.hub.names import check_filename, check_repo_id, check_revision
 from app.hub.read_config import Configuration
+from app.hub.read_gguf import GgufLimits
 from app.hub.read_model import read_model
 from app.hub.read_weights import read_weights
 from app.hub.refusals import again
@@ -93,6 +94,10 @@ class HubClient:
         self._budget = Budget(clock)
         self._wire = Wire(config, self._budget, transport)
         self._asker = Asker(self._wire, config, observer=observer, sleep=sleep, jitter=jitter)
+        self._gguf = GgufLimits(
+            max_bytes=config.max_gguf_bytes, slots=asyncio.Semaphore(config.gguf_at_once)
+        )
+        self._cached = CachedModels(config.cache_dir, self._gguf) if config.cache_dir else None
         self._flights = Flights()
         self._refs = Refs(config.refs_ttl_s, clock)
         self._facts: LRUCache[_Key, _Entry] = LRUCache(
@@ -143,38 +148,27 @@ class HubClient:
         check_revision(revision)
         if gguf_file is not None:
             check_filename(gguf_file)
-        if use_local_cache and self._config.cache_dir is not None:
-            cached = await read_cached(
-                self._config.cache_dir, repo_id, revision, gguf_file=gguf_file
-            )
+        if use_local_cache and self._cached is not None:
+            cached = await self._cached.find(repo_id, revision, gguf_file=gguf_file)
             self._observer("local_cache", "miss" if cached is None else "hit")
             if cached is not None:
                 return cached
 
         async def build(files: HubFiles) -> Configuration:
             try:
-                return await read_model(
-                    files,
-                    repo_id,
-                    gguf_file=gguf_file,
-                    max_gguf_bytes=self._config.max_gguf_bytes,
-                )
+                return await read_model(files, repo_id, gguf_file=gguf_file, limits=self._gguf)
             except GatedModel as error:
                 raise await _explained(error, files) from None
 
         seconds = self._config.timeout_s if gguf_file is None else self._config.header_timeout_s
         key = _Key("model", repo_id, revision, gguf_file or "")
         read, ref = await self._fact(key, build, seconds)
-        return ModelFiles(
+        return read.found(
             requested_id=repo_id,
             resolved_id=ref.repo_id,
             revision=revision,
             commit=ref.commit,
             source="hub",
-            config=read.config,
-            quantization=read.quantization,
-            is_params_json=read.is_params_json,
-            gguf=read.gguf,
             stale=ref.stale,
             notes=_notes(repo_id, ref),
         )

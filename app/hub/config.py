@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
+from app import __version__
 from app.hub.token import Token
 from app.settings import Settings
 
@@ -34,9 +35,10 @@ class HubConfig:
     facts_cache_bytes: int = 64_000_000
     max_json_bytes: int = 5_000_000
     max_gguf_bytes: int = 100_000_000
+    gguf_at_once: int = 2
     cdn_hosts: tuple[str, ...] = ()
     """Storage hosts, beside Hugging Face's own, that the hub may redirect large files to."""
-    user_agent: str = "kvmath"
+    user_agent: str = f"kvmath/{__version__}"
 
     @classmethod
     def from_settings(cls, settings: Settings) -> Self:
@@ -51,4 +53,7 @@ class HubConfig:
             token=Token(secret.get_secret_value()) if secret else None,
             cache_dir=settings.hub_cache,
             offline=settings.offline,
+            timeout_s=settings.hub_timeout_s,
+            header_timeout_s=settings.hub_header_timeout_s,
+            cdn_hosts=tuple(settings.hub_cdn_hosts.replace(",", " ").split()),
         )

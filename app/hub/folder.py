@@ -1,16 +1,21 @@
 """A model on this machine: in the Hugging Face cache, or in a folder that somebody names."""
 
+import asyncio
 from pathlib import Path
+
+from cachetools import LRUCache
 
 from app.errors import InputError, KvmathError
 from app.hub.config import HubConfig
 from app.hub.facts import ModelFiles, WeightFacts
 from app.hub.local import LocalFiles, cached_snapshot
 from app.hub.read_config import QUANTIZATION, Configuration
+from app.hub.read_gguf import GgufLimits
 from app.hub.read_model import read_model
 from app.hub.read_weights import read_weights
 
 _MAX_GGUF_BYTES = HubConfig().max_gguf_bytes
+_MAX_REMEMBERED = 256
 
 
 async def read_folder(folder: Path, *, gguf_file: str | None = None) -> ModelFiles:
@@ -20,53 +25,60 @@ async def read_folder(folder: Path, *, gguf_file: str | None = None) -> ModelFil
         InputError: a file is malformed.
         NoModelFiles: there is no configuration among them.
     """
-    read = await read_model(
-        LocalFiles(folder), folder.name, gguf_file=gguf_file, max_gguf_bytes=_MAX_GGUF_BYTES
-    )
-    return ModelFiles(
-        requested_id=folder.name,
-        resolved_id=folder.name,
+    name = folder.name
+    limits = GgufLimits(max_bytes=_MAX_GGUF_BYTES, slots=asyncio.Semaphore(1))
+    read = await read_model(LocalFiles(folder), name, gguf_file=gguf_file, limits=limits)
+    return read.found(
+        requested_id=name,
+        resolved_id=name,
         revision="",
         commit=None,
         source="local_folder",
-        config=read.config,
-        quantization=read.quantization,
-        is_params_json=read.is_params_json,
-        gguf=read.gguf,
         folder=str(folder),
     )
 
 
-async def read_cached(
-    cache_dir: Path, repo_id: str, revision: str, *, gguf_file: str | None = None
-) -> ModelFiles | None:
-    """The model at a revision from the Hugging Face cache; None where it is not (wholly) there.
+class CachedModels:
+    """The models in the machine's Hugging Face cache, which is only ever read."""
 
-    Both names must have been checked. A cache that cannot be read counts as one without the model.
-    """
-    snapshot = cached_snapshot(cache_dir, repo_id, revision)
-    if snapshot is None:
-        return None
-    folder, commit = snapshot
-    try:
-        read = await read_model(
-            LocalFiles(folder), repo_id, gguf_file=gguf_file, max_gguf_bytes=_MAX_GGUF_BYTES
+    def __init__(self, cache_dir: Path, limits: GgufLimits) -> None:
+        self._cache_dir = cache_dir
+        self._limits = limits
+        self._read: LRUCache[tuple[Path, str | None], Configuration] = LRUCache(_MAX_REMEMBERED)
+
+    async def find(
+        self, repo_id: str, revision: str, *, gguf_file: str | None = None
+    ) -> ModelFiles | None:
+        """The model at a revision; None where it is not (wholly) there.
+
+        Both names must have been checked. A cache that cannot be read counts as one without the
+        model.
+        """
+        snapshot = cached_snapshot(self._cache_dir, repo_id, revision)
+        if snapshot is None:
+            return None
+        folder, commit = snapshot
+        read = self._read.get((folder, gguf_file))
+        notes: tuple[str, ...] = ()
+        if read is None:
+            source = LocalFiles(folder)
+            try:
+                read = await read_model(source, repo_id, gguf_file=gguf_file, limits=self._limits)
+            except KvmathError:
+                return None
+            notes = _unseen(folder, read)
+            if not notes:
+                # What is known wholly cannot change: the folder is one commit's.
+                self._read[folder, gguf_file] = read
+        return read.found(
+            requested_id=repo_id,
+            resolved_id=repo_id,
+            revision=revision,
+            commit=commit,
+            source="local_cache",
+            folder=str(folder),
+            notes=notes,
         )
-    except KvmathError:
-        return None
-    return ModelFiles(
-        requested_id=repo_id,
-        resolved_id=repo_id,
-        revision=revision,
-        commit=commit,
-        source="local_cache",
-        config=read.config,
-        quantization=read.quantization,
-        is_params_json=read.is_params_json,
-        gguf=read.gguf,
-        folder=str(folder),
-        notes=_unseen(folder, read),
-    )
 
 
 async def read_local_weights(files: ModelFiles) -> WeightFacts | None:

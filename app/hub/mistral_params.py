@@ -67,8 +67,10 @@ def _map_sliding_window(config: dict[str, Any]) -> None:
     if not isinstance(layers, int) or not 0 < layers <= MAX_LAYERS:
         raise _refused("n_layers")
     pattern = windows if isinstance(windows, list) else [windows]
+    if not all(size is None or (isinstance(size, int) and size > 0) for size in pattern):
+        raise _refused("sliding_window")
     sizes = {size for size in pattern if size is not None}
-    if len(sizes) > 1 or not all(isinstance(size, int) for size in sizes) or layers % len(pattern):
+    if len(sizes) > 1 or layers % len(pattern):
         raise _refused("sliding_window")
     kinds = ["full_attention" if size is None else "sliding_attention" for size in pattern]
     config["sliding_window"] = next(iter(sizes), None)

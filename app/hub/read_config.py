@@ -4,7 +4,7 @@ import asyncio
 from dataclasses import dataclass
 from typing import Any
 
-from app.hub.facts import GgufFile
+from app.hub.facts import GgufFile, ModelFiles, Source
 from app.hub.mistral_params import config_from_params
 from app.hub.source import FileSource, read_json
 
@@ -21,6 +21,34 @@ class Configuration:
     quantization: dict[str, Any] | None = None
     is_params_json: bool = False
     gguf: GgufFile | None = None
+
+    def found(
+        self,
+        *,
+        requested_id: str,
+        resolved_id: str,
+        revision: str,
+        commit: str | None,
+        source: Source,
+        folder: str | None = None,
+        stale: bool = False,
+        notes: tuple[str, ...] = (),
+    ) -> ModelFiles:
+        """The configuration with where it was found."""
+        return ModelFiles(
+            requested_id=requested_id,
+            resolved_id=resolved_id,
+            revision=revision,
+            commit=commit,
+            source=source,
+            config=self.config,
+            quantization=self.quantization,
+            is_params_json=self.is_params_json,
+            gguf=self.gguf,
+            folder=folder,
+            stale=stale,
+            notes=notes,
+        )
 
 
 async def read_config(source: FileSource) -> Configuration | None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+from dataclasses import dataclass
 
 from app.hub.facts import GgufFile
 from app.hub.gguf import GgufCutShort, GgufHeader, GgufRefused, parse_gguf
@@ -14,10 +15,18 @@ _PART = re.compile(r"(?P<stem>.*)-(?P<number>\d{5})-of-(?P<count>\d{5})\.gguf")
 _ASIDE = re.compile(r"mmproj|imatrix", re.IGNORECASE)
 
 
-async def read_gguf(source: FileSource, filename: str, *, max_bytes: int) -> GgufFile | None:
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GgufLimits:
+    """How much of GGUF files may be held: `max_bytes` of each, `slots` of them at once."""
+
+    max_bytes: int
+    slots: asyncio.Semaphore
+
+
+async def read_gguf(source: FileSource, filename: str, limits: GgufLimits) -> GgufFile | None:
     """The file's header, and the tensors of all its parts where it is split.
 
-    None where there is no such file. At most `max_bytes` of each part are read.
+    None where there is no such file.
 
     Raises:
         KvmathError: the source's own, or its refusal of a file that is no GGUF.
@@ -25,23 +34,24 @@ async def read_gguf(source: FileSource, filename: str, *, max_bytes: int) -> Ggu
     names = _parts(filename)
     if len(names) > MAX_PARTS:
         raise source.refuse(f"{filename} is split into more than {MAX_PARTS} parts")
-    first = await _header(source, names[0], max_bytes)
-    if first is None:
-        return None
-    headers = [first]
-    # One after the other: headers may be large, and memory is bounded by one of them.
-    for name in names[1:]:
-        header = await _header(source, name, max_bytes)
-        if header is None:
-            raise source.refuse(f"{filename} lacks its part {name}")
-        headers.append(header)
+    headers: list[GgufHeader] = []
+    # One part after the other: headers may be large, and memory is bounded by one of them.
+    async with limits.slots:
+        for name in names:
+            header = await _header(source, name, limits.max_bytes)
+            if header is not None:
+                headers.append(header)
+            elif headers:
+                raise source.refuse(f"{filename} lacks its part {name}")
+            else:
+                return None
     by_dtype: dict[str, int] = {}
     for header in headers:
         for dtype, size in header.bytes_by_dtype.items():
             by_dtype[dtype] = by_dtype.get(dtype, 0) + size
     return GgufFile(
         filename=names[0],
-        header=first,
+        header=headers[0],
         tensor_bytes=sum(by_dtype.values()),
         bytes_by_dtype=by_dtype,
     )

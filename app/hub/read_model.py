@@ -3,14 +3,14 @@
 from app.errors import NoModelFiles
 from app.hub.gguf_config import config_from_gguf
 from app.hub.read_config import Configuration, read_config
-from app.hub.read_gguf import gguf_models, read_gguf
+from app.hub.read_gguf import GgufLimits, gguf_models, read_gguf
 from app.hub.source import FileSource
 
 MAX_NAMED_FILES = 20
 
 
 async def read_model(
-    source: FileSource, repo_id: str, *, gguf_file: str | None, max_gguf_bytes: int
+    source: FileSource, repo_id: str, *, gguf_file: str | None, limits: GgufLimits
 ) -> Configuration:
     """The configuration from config.json, params.json, or a GGUF header.
 
@@ -29,7 +29,7 @@ async def read_model(
         if len(found) != 1:
             raise NoModelFiles(repo_id, found[:MAX_NAMED_FILES])
         gguf_file = found[0]
-    gguf = await read_gguf(source, gguf_file, max_bytes=max_gguf_bytes)
+    gguf = await read_gguf(source, gguf_file, limits)
     if gguf is None:
         found = gguf_models(await source.list_files())
         raise NoModelFiles(repo_id, found[:MAX_NAMED_FILES], missing=gguf_file)

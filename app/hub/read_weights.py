@@ -22,7 +22,7 @@ from app.hub.source import FileSource, read_json
 
 MAX_SHARDS = 512
 _FIRST_READ_BYTES = 100_001
-_AT_ONCE = 8
+_AT_ONCE = 4
 
 Stored = Mapping[str, StoredTensors]
 
@@ -87,11 +87,12 @@ async def _stored(source: FileSource, name: str) -> Stored | None:
     if start is None:
         return None
     try:
-        end = LENGTH_BYTES + header_length(start)
+        length = header_length(start)
+        end = LENGTH_BYTES + length
         header = start[LENGTH_BYTES:end]
         if end > len(start):
             header = await source.span(name, LENGTH_BYTES, end - 1) or b""
-        return await asyncio.to_thread(stored_by_dtype, header)
+        return await asyncio.to_thread(stored_by_dtype, header, length)
     except HeaderRefused as refused:
         raise source.refuse(f"{name} {refused}") from None
 

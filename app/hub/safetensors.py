@@ -52,15 +52,17 @@ def header_length(first_bytes: bytes) -> int:
     return length
 
 
-def stored_by_dtype(header: bytes) -> dict[str, StoredTensors]:
-    """Elements and bytes per dtype name, from the JSON part of the header.
+def stored_by_dtype(header: bytes, length: int) -> dict[str, StoredTensors]:
+    """Elements and bytes per dtype name, from the JSON part of the header, `length` bytes long.
 
     Any dtype name is accepted: the byte ranges say what its tensors take. A scalar (shape `[]`)
     is one element.
 
     Raises:
-        HeaderRefused: not JSON, a malformed entry, or a range that contradicts shape and dtype.
+        HeaderRefused: cut short, not JSON, a malformed entry, or a range that contradicts shape and dtype.
     """
+    if len(header) != length:
+        raise HeaderRefused("ends inside its header")
     try:
         entries = parse_object(header)
     except JsonRefused as refused:

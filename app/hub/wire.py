@@ -136,6 +136,8 @@ class Wire:
                 trail = _follow(trail, url, headers)
             if response.status_code not in _REDIRECTS or "location" not in headers:
                 return await self._read(response, headers, question, trail)
+            # A redirect's few bytes are read so that its connection can be used again.
+            await _excerpt(response, headers)
         finally:
             await response.aclose()
         if trail.commit and question.known and await question.known(trail):

@@ -44,6 +44,7 @@ class HttpServer:
         self._server: asyncio.Server | None = None
         self._connections: set[asyncio.Task[None]] = set()
         self.requests: list[Seen] = []
+        self.accepted = 0
         self.port = 0
 
     @property
@@ -68,6 +69,7 @@ class HttpServer:
         task = asyncio.current_task()
         assert task is not None
         self._connections.add(task)
+        self.accepted += 1
         try:
             with contextlib.suppress(OSError, asyncio.IncompleteReadError):
                 while await self._serve_one(reader, writer):

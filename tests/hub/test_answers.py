@@ -1,10 +1,14 @@
 """Each row of what the hub answers, with what a caller sees."""
 
+from collections.abc import AsyncIterator
+
+import httpx
 import pytest
 
 from app.errors import (
     DisabledModel,
     GatedModel,
+    HubBadAnswer,
     HubOffline,
     HubTokenRefused,
     NoModelFiles,
@@ -13,8 +17,9 @@ from app.errors import (
     UnknownRevision,
 )
 from app.hub.client import HubClient
+from app.hub.config import HubConfig
 from app.hub.token import Token
-from tests.fake_hub import COMMIT, FakeHub
+from tests.fake_hub import COMMIT, FakeHub, Fault
 from tests.fake_hub.http import Answer
 from tests.fake_hub.hub import GOOD_TOKEN
 from tests.hub.conftest import LLAMA, MakeClient
@@ -60,7 +65,7 @@ async def test_files_are_of_one_commit_even_if_the_branch_moves(
     repo = hub.add("org/moving", old, history={OTHER: new})
     resolve = repo.at
     answers = iter([COMMIT, OTHER])
-    repo.at = lambda rev: resolve(next(answers, OTHER) if rev == "main" else rev)  # type: ignore[method-assign]
+    repo.at = lambda revision: resolve(next(answers, OTHER) if revision == "main" else revision)  # type: ignore[method-assign]
     files = await client.fetch_model("org/moving")
     kinds = {COMMIT: ("old", {"v": 1}), OTHER: ("new", {"v": 2})}
     assert files.commit is not None
@@ -165,3 +170,50 @@ async def test_params_json_where_there_is_no_config_json(hub: FakeHub, client: H
     files = await client.fetch_model("org/mistral")
     assert files.is_params_json
     assert (files.config["model_type"], files.config["hidden_size"]) == ("mistral", 64)
+
+
+async def test_connections_are_used_again(hub: FakeHub, client: HubClient) -> None:
+    for number in range(5):
+        hub.add(f"org/m{number}", {"config.json": LLAMA})
+        await client.fetch_model(f"org/m{number}")
+    # Two questions at once need two connections; redirects and 404s end none of them.
+    assert (len(hub.requests), hub.hub.accepted) == (15, 2)
+
+
+async def test_a_commit_that_answers_with_another(hub: FakeHub, client: HubClient) -> None:
+    repo = hub.add("org/two", {"config.json": LLAMA}, history={OTHER: {}})
+    repo.at = lambda revision: (COMMIT, repo.files)  # type: ignore[method-assign]
+    with pytest.raises(HubBadAnswer, match="another commit"):
+        await client.fetch_model("org/two", OTHER)
+
+
+async def test_a_gated_model_whose_info_fails_is_still_gated(
+    hub: FakeHub, client: HubClient
+) -> None:
+    hub.add("org/gated", {"config.json": LLAMA}, gated="auto")
+    hub.fault("/api/models", Fault.HTML)
+    with pytest.raises(GatedModel):
+        await client.fetch_model("org/gated")
+
+
+async def streamed(content: bytes) -> AsyncIterator[bytes]:
+    yield content
+
+
+async def test_a_mirror_that_sends_us_to_the_hub_itself() -> None:
+    seen: list[tuple[str, str | None]] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        seen.append((request.url.host, request.headers.get("authorization")))
+        if request.url.host == "mirror.example":
+            place = f"https://huggingface.co{request.url.raw_path.decode()}"
+            return httpx.Response(308, headers={"Location": place}, content=streamed(b""))
+        headers = {"X-Repo-Commit": COMMIT}
+        return httpx.Response(200, headers=headers, content=streamed(b'{"model_type": "llama"}'))
+
+    config = HubConfig(endpoint="https://mirror.example", token=Token(GOOD_TOKEN))
+    async with HubClient(config, transport=httpx.MockTransport(answer)) as client:
+        files = await client.fetch_model("org/model")
+    assert files.commit == COMMIT
+    assert {host for host, _ in seen} == {"mirror.example", "huggingface.co"}
+    assert all((sent is None) == (host == "huggingface.co") for host, sent in seen)
