@@ -6,10 +6,7 @@ Cut context or concurrency, quantise the cache (or the weights), or add GPUs.
 from math import ceil
 from typing import Literal
 
-from app.answers.budgets import formula_budgets
-from app.answers.deployment import deploy
-from app.core.concurrency import Capacity, capacity_at, longest_context
-from app.core.load import ReplicaLoad
+from app.answers.room import Fit, Room, longest_fitting, room_of
 from app.errors import InputError
 from app.resolve.gpu import ResolvedGpu
 from app.resolve.model import ResolvedModel
@@ -23,49 +20,43 @@ Tried = Literal["quantise_kv", "quantise_weights", "more_gpus"]
 
 
 class Advisor:
-    """Tries changes to one request that found `here`."""
+    """Tries changes to one request."""
 
     def __init__(
-        self,
-        request: ConcurrencyQuery,
-        model: ResolvedModel,
-        gpu: ResolvedGpu | None,
-        here: Capacity,
+        self, request: ConcurrencyQuery, model: ResolvedModel, gpu: ResolvedGpu | None
     ) -> None:
         self.request = request
         self.model = model
         self.gpu = gpu
-        self.here = here
 
-    def advice(self, load: ReplicaLoad, budgets: tuple[int, ...]) -> list[Advice]:
-        """Every change that helps, in the order of the diagram."""
-        weights: Change = {"dtype": "fp8"}
+    def advice(self, room: Room, here: Fit) -> list[Advice]:
+        """Every change that helps on what was found, in the order of the diagram."""
+        weights: Change = {"quantization": "fp8"}
         if self.request.weight_bytes is not None:
             weights = {"weight_bytes": ceil(self.request.weight_bytes / 2)}
         candidates = (
-            self._shorter_context(load, budgets),
-            self._fewer_sequences(),
-            self._changed("quantise_kv", {"kv_cache_dtype": "fp8"}),
-            self._changed("quantise_weights", weights),
-            self._more_gpus(),
+            self._shorter_context(room, here),
+            self._fewer_sequences(here),
+            self._changed(here, "quantise_kv", {"kv_cache_dtype": "fp8"}),
+            self._changed(here, "quantise_weights", weights),
+            self._more_gpus(here),
         )
         return [advice for advice in candidates if advice is not None]
 
-    def _shorter_context(self, load: ReplicaLoad, budgets: tuple[int, ...]) -> Advice | None:
-        shares = tuple(budget // self.request.batch for budget in budgets)
-        context = longest_context(load, shares, at_most=self.here.context)
-        if not 0 < context < self.here.context:
+    def _shorter_context(self, room: Room, here: Fit) -> Advice | None:
+        context = longest_fitting(room, self.request.batch, here.context)
+        if not 0 < context < here.context:
             return None
-        found = capacity_at(load, context, budgets).whole_sequences or 0
+        found = room.at(context).served or 0
         return Advice(
             action="shorter_context",
             change={"context": context},
             max_concurrency=found,
-            detail=f"Cut the context to {context:,} tokens: {found:,} sequences fit.",
+            detail=f"Cut the context to {context:,} tokens: {_fit(found)}.",
         )
 
-    def _fewer_sequences(self) -> Advice | None:
-        found = self.here.whole_sequences
+    def _fewer_sequences(self, here: Fit) -> Advice | None:
+        found = here.served
         if not found or found >= self.request.batch:
             return None
         return Advice(
@@ -75,37 +66,39 @@ class Advisor:
             detail=f"Admit {found:,} sequences at once instead of {self.request.batch:,}.",
         )
 
-    def _more_gpus(self) -> Advice | None:
+    def _more_gpus(self, here: Fit) -> Advice | None:
         """The smallest doubling of tensor parallelism that holds what was asked for."""
         if self.request.kv_budget_bytes is not None:
             return None
         size = self.request.tensor_parallel_size * 2
         while size <= MAX_TENSOR_PARALLEL:
             change: Change = {"tensor_parallel_size": size}
-            if (self._found_with(change) or 0) >= self.request.batch:
-                return self._changed("more_gpus", change)
+            if self._found_with(here.context, change) >= self.request.batch:
+                return self._changed(here, "more_gpus", change)
             size *= 2
         return None
 
-    def _changed(self, action: Tried, change: Change) -> Advice | None:
-        found = self._found_with(change)
-        if found is None or found <= (self.here.whole_sequences or 0):
+    def _changed(self, here: Fit, action: Tried, change: Change) -> Advice | None:
+        found = self._found_with(here.context, change)
+        if found <= (here.served or 0):
             return None
         said = " and ".join(f"{name}={value}" for name, value in change.items())
         return Advice(
             action=action,
             change=change,
             max_concurrency=found,
-            detail=f"With {said}: {found:,} sequences fit.",
+            detail=f"With {said}: {_fit(found)}.",
         )
 
-    def _found_with(self, change: Change) -> int | None:
-        """Whole sequences with some request fields changed, None where that can't be."""
+    def _found_with(self, context: int, change: Change) -> int:
+        """Whole sequences with some request fields changed, 0 where that can't be."""
         changed = self.request.model_copy(update=change)
         try:
-            deployment = deploy(changed, self.model, self.gpu)
-            budgets = formula_budgets(changed, deployment)
+            found = room_of(changed, self.model, self.gpu).at(context)
         except InputError:
-            return None
-        found = capacity_at(deployment.load, self.here.context, budgets.per_stage)
-        return found.whole_sequences
+            return 0
+        return found.served or 0
+
+
+def _fit(count: int) -> str:
+    return f"{count:,} sequence{'s fit' if count != 1 else ' fits'}"

@@ -1,20 +1,14 @@
-"""`/concurrency`: formulas (4) and (5), and advice where too little fits."""
+"""`/concurrency`: formulas (4) and (5), or an engine's blocks, and advice where too little fits."""
 
 from app.answers.advice import Advisor
-from app.answers.budgets import Budgets, budget_steps, formula_budgets
-from app.answers.deployment import Deployment, deploy, gpu_ref, longest, model_ref
+from app.answers.deployment import gpu_ref, longest, model_ref
 from app.answers.kv import kv_steps, per_gpu_step
+from app.answers.room import EngineRoom, Fit, Room, room_of
 from app.answers.steps import n, step
-from app.core.concurrency import Capacity, capacity_at
 from app.resolve.gpu import ResolvedGpu
 from app.resolve.model import ResolvedModel
 from app.schemas.answer import Step
-from app.schemas.concurrency import (
-    ConcurrencyAnswer,
-    ConcurrencyAtContext,
-    LimitedBy,
-    MemoryParts,
-)
+from app.schemas.concurrency import ConcurrencyAnswer, ConcurrencyAtContext, LimitedBy
 from app.schemas.request import ConcurrencyQuery
 
 
@@ -24,88 +18,56 @@ def concurrency_answer(
     """How many sequences the request's GPU holds.
 
     Raises:
-        InputError: on what can't be deployed.
+        InputError: on what can't be deployed, or is missing.
     """
-    deployment = deploy(request, model, gpu)
+    room = room_of(request, model, gpu)
+    deployment, budgets = room.deployment, room.budgets
     wanted = request.context or (request.contexts[0] if request.contexts else None)
     context, notes = longest(deployment.shape, wanted)
-    budgets = formula_budgets(request, deployment)
-    here = capacity_at(deployment.load, context, budgets.per_stage)
-    found = _bounded(here, request.max_num_seqs)
-    fits = _fits(here)
+    here = room.at(context)
+    cache_dtype, block_size = deployment.layout.attention_dtype.name, None
+    if isinstance(room, EngineRoom):
+        plan = room.reserve(context).plan
+        cache_dtype, block_size = plan.settings.kv_cache_dtype, plan.block_size
+        notes = (*notes, *plan.assumptions)
     contexts = list(dict.fromkeys(request.contexts or [context]))
+    enough = here.served is None or here.served >= request.batch
     return ConcurrencyAnswer(
         model=model_ref(model),
         gpu=gpu_ref(deployment.gpu),
         assumptions=[*deployment.assumptions, *notes, *budgets.assumptions],
-        steps=_steps(deployment, budgets, here) if request.explain else None,
-        kv_cache_dtype=deployment.layout.attention_dtype.name,
+        steps=_steps(room, here) if request.explain else None,
+        kv_cache_dtype=cache_dtype,
         context=context,
-        fits=fits,
-        max_concurrency=found,
+        fits=here.fits,
+        max_concurrency=here.served,
         max_concurrency_exact=None if here.sequences is None else float(here.sequences),
         kv_budget_bytes=max(here.kv_budget_bytes, 0),
         kv_bytes_per_sequence=here.kv_bytes_per_sequence,
-        kv_cache_tokens=None if here.sequences is None else int(here.sequences * context),
-        limited_by=_limit(here, found),
-        memory=_memory_parts(budgets, here),
-        by_context=[
-            _at(capacity_at(deployment.load, at, budgets.per_stage), request.max_num_seqs)
-            for at in contexts
-        ],
-        advice=[]
-        if fits and (found is None or found >= request.batch)
-        else Advisor(request, model, gpu, here).advice(deployment.load, budgets.per_stage),
+        kv_cache_tokens=here.tokens,
+        num_blocks=here.num_blocks,
+        block_size=block_size,
+        limited_by=_limit(here),
+        memory=budgets.memory(here.stage),
+        by_context=[_at(here if at == context else room.at(at)) for at in contexts],
+        advice=[] if enough else Advisor(request, model, gpu).advice(room, here),
     )
 
 
-def _fits(capacity: Capacity) -> bool:
-    if capacity.sequences is None:
-        return capacity.kv_budget_bytes >= 0
-    return capacity.sequences >= 1
+def _at(fit: Fit) -> ConcurrencyAtContext:
+    return ConcurrencyAtContext(context=fit.context, max_concurrency=fit.served, fits=fit.fits)
 
 
-def _bounded(capacity: Capacity, max_num_seqs: int | None) -> int | None:
-    whole = capacity.whole_sequences
-    if whole is None:
-        return max_num_seqs
-    return whole if max_num_seqs is None else min(whole, max_num_seqs)
-
-
-def _at(capacity: Capacity, max_num_seqs: int | None) -> ConcurrencyAtContext:
-    return ConcurrencyAtContext(
-        context=capacity.context,
-        max_concurrency=_bounded(capacity, max_num_seqs),
-        fits=_fits(capacity),
-    )
-
-
-def _limit(capacity: Capacity, found: int | None) -> LimitedBy:
-    if capacity.kv_budget_bytes <= 0:
+def _limit(fit: Fit) -> LimitedBy:
+    if fit.kv_budget_bytes <= 0:
         return "weights"
-    if found is not None and (capacity.sequences is None or found < int(capacity.sequences)):
+    if fit.ceiling is not None and (fit.by_memory is None or fit.ceiling < fit.by_memory):
         return "max_num_seqs"
     return "memory"
 
 
-def _memory_parts(budgets: Budgets, capacity: Capacity) -> MemoryParts | None:
-    part = next(
-        (part for part in budgets.parts if part.weight_bytes == capacity.weight_bytes), None
-    )
-    if part is None:
-        return None
-    left = part.kv_budget_bytes
-    return MemoryParts(
-        gpu_memory_bytes=part.gpu_memory_bytes,
-        weight_bytes=part.weight_bytes,
-        activation_bytes=part.activation_bytes,
-        overhead_bytes=part.overhead_bytes,
-        kv_budget_bytes=max(left, 0),
-        shortfall_bytes=max(-left, 0),
-    )
-
-
-def _steps(deployment: Deployment, budgets: Budgets, here: Capacity) -> list[Step]:
+def _steps(room: Room, here: Fit) -> list[Step]:
+    deployment = room.deployment
     lines = kv_steps(deployment, here.context)
     if deployment.load.gpus > 1:
         lines.append(per_gpu_step(deployment, here.context))
@@ -114,18 +76,38 @@ def _steps(deployment: Deployment, budgets: Budgets, here: Capacity) -> list[Ste
                 "weight_bytes_per_gpu",
                 "weights split over the replica's GPUs",
                 f"{n(deployment.load.weight_bytes)} over {deployment.load.gpus}",
-                here.weight_bytes,
+                deployment.load.stages[here.stage].weight_bytes,
             )
         )
-    lines += budget_steps(budgets, here)
-    if here.sequences is not None:
+    lines += room.budgets.steps(here.stage)
+    budget = max(here.kv_budget_bytes, 0)
+    if isinstance(room, EngineRoom):
+        lines += room.reserve(here.context).steps(here.context)
+        lines.append(_pool_step(room, here, budget))
+    if here.by_memory is not None:
+        over = (
+            f"{n(here.num_blocks)} / blocks_per_sequence"
+            if here.num_blocks is not None
+            else f"{n(budget)} / {n(here.kv_bytes_per_sequence)}"
+        )
         lines.append(
             step(
                 "max_concurrency",
                 "kv_budget / kv_bytes_per_sequence, fraction dropped",
-                f"{n(max(here.kv_budget_bytes, 0))} / {n(here.kv_bytes_per_sequence)}",
-                int(here.sequences),
+                over,
+                here.by_memory,
                 "sequences",
             )
         )
     return lines
+
+
+def _pool_step(room: EngineRoom, here: Fit, budget: int) -> Step:
+    block = room.reserve(here.context).plan.stage_block_bytes[here.stage]
+    return step(
+        "num_blocks",
+        "kv_budget / bytes_per_block, fraction dropped",
+        f"{n(budget)} / {n(block)}",
+        here.num_blocks or 0,
+        "blocks",
+    )

@@ -1,13 +1,15 @@
 """A resolved request as the core takes it: precisions, sharding, and the load on the GPUs."""
 
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import lru_cache
 
-from app.core.cache import CacheLayout
+from app.core.cache import CacheLayout, MlaLatent
+from app.core.engines.vllm_cache_dtype import checkpoint_cache_dtype
 from app.core.hardware import Gpu
 from app.core.load import ReplicaLoad, replica_load
 from app.core.model import ModelShape
-from app.core.precision import Precision, precision
+from app.core.precision import FP8_E4M3, INT4, INT8, NVFP4, Precision, precision
 from app.core.weights import Sharding, StepWeights, StoredBytes, step_weights, uniform_storage
 from app.errors import InputError
 from app.resolve.gpu import ResolvedGpu
@@ -96,10 +98,37 @@ def deploy(request: ModelFields, model: ResolvedModel, gpu: ResolvedGpu | None) 
 
 
 def attention_precision(name: str, shape: ModelShape) -> Precision:
-    """The precision of cached keys and values; `auto` is the model's own."""
+    """The precision of cached keys and values; `auto` is the checkpoint's own cache scheme, else
+    the model's precision.
+
+    Raises:
+        InputError: on `kv_cache_dtype` for a precision without a known size.
+    """
     if name == "auto":
-        return shape.dtype
-    return precision(name, field="kv_cache_dtype")
+        own = checkpoint_cache_dtype(shape)
+        scheme_for_attention_only = own == "fp8" and _has_latents(shape)
+        return shape.dtype if own == "auto" or scheme_for_attention_only else precision(own)
+    return _PACKED.get(name) or precision(name, field="kv_cache_dtype")
+
+
+def _has_latents(shape: ModelShape) -> bool:
+    return any(isinstance(part, MlaLatent) for group in shape.groups for part in group.parts)
+
+
+_PACKED = {
+    "int8_per_token_head": INT8,
+    "int4_per_token_head": INT4,
+    "fp8_per_token_head": FP8_E4M3,
+    "nvfp4_4over6": NVFP4,
+    "fp8_ds_mla": FP8_E4M3,
+    "nvfp4_ds_mla": NVFP4,
+    "turboquant_k8v4": Precision("turboquant_k8v4", Fraction(6)),
+    "turboquant_4bit_nc": Precision("turboquant_4bit_nc", Fraction(4)),
+    "turboquant_k3v4_nc": Precision("turboquant_k3v4_nc", Fraction(7, 2)),
+    "turboquant_3bit_nc": Precision("turboquant_3bit_nc", Fraction(3)),
+}
+"""vLLM's packed caches by the mean bits of an element, without their scales; what the engine
+reserves for them is worked out in `app.core.engines`, scales included."""
 
 
 def storage(

@@ -3,6 +3,7 @@
 from fractions import Fraction
 
 from app.answers.deployment import Deployment, deploy, gpu_ref, longest, model_ref
+from app.answers.engine import reserve
 from app.answers.steps import n, number, step
 from app.core.cache import CacheLayout, CachePart, FullAttention, MlaLatent, SlidingWindow
 from app.core.inventory import Part
@@ -21,22 +22,30 @@ _PRECISION_NAMES = {FP8_E4M3.name: "fp8"}
 
 
 def kv_answer(request: KvQuery, model: ResolvedModel, gpu: ResolvedGpu | None) -> KvAnswer:
-    """Bytes of the cache the request describes.
+    """Bytes of the cache the request describes: the tokens' own, or an engine's reserve.
 
     Raises:
         InputError: on what can't be deployed.
     """
     deployment = deploy(request, model, gpu)
-    shape, load = deployment.shape, deployment.load
     wanted = request.context or (request.contexts[0] if request.contexts else None)
-    context, notes = longest(shape, wanted)
+    context, notes = longest(deployment.shape, wanted)
+    answer = _content(request, deployment, context)
+    answer.assumptions = [*deployment.assumptions, *notes]
+    if request.engine != "formula":
+        _put_reserve(answer, request, deployment, context)
+    return answer
+
+
+def _content(request: KvQuery, deployment: Deployment, context: int) -> KvAnswer:
+    load, shape = deployment.load, deployment.shape
     whole = load.whole
     rank = load.fullest_stage(context).profile
     contexts = list(dict.fromkeys([context, *request.contexts]))
     return KvAnswer(
-        model=model_ref(model),
+        model=model_ref(deployment.model),
         gpu=gpu_ref(deployment.gpu),
-        assumptions=[*deployment.assumptions, *notes],
+        assumptions=[],
         steps=_steps(deployment, context, request.batch) if request.explain else None,
         kv_cache_dtype=deployment.layout.attention_dtype.name,
         context=context,
@@ -65,6 +74,35 @@ def kv_answer(request: KvQuery, model: ResolvedModel, gpu: ResolvedGpu | None) -
         weight_bytes=load.weight_bytes,
         weight_bytes_by_dtype=weight_bytes_by_dtype(shape.parameters.total),
     )
+
+
+def _put_reserve(answer: KvAnswer, request: KvQuery, deployment: Deployment, context: int) -> None:
+    """Put the engine's reserve in place of the tokens' own bytes."""
+    held = reserve(request, deployment, context)
+    answer.engine = held.shown(context)
+    answer.kv_cache_dtype = held.plan.settings.kv_cache_dtype
+    answer.assumptions += held.plan.assumptions
+    answer.segments = []
+    answer.kv_bytes_per_token = number(held.replica_bytes_per_token)
+    answer.kv_bytes_per_sequence = held.replica_bytes(context)
+    answer.kv_bytes_total = held.replica_bytes(context) * request.batch
+    answer.state_bytes_per_sequence = held.gpu_state_bytes * deployment.load.gpus
+    answer.per_gpu = PerGpuKv(
+        kv_bytes_per_token=number(held.gpu_bytes_per_token),
+        kv_bytes_per_sequence=held.gpu_bytes(context),
+        kv_bytes_total=held.gpu_bytes(context) * request.batch,
+        state_bytes_per_sequence=held.gpu_state_bytes,
+    )
+    answer.by_context = [
+        KvAtContext(
+            context=at.context,
+            kv_bytes_per_sequence=held.replica_bytes(at.context),
+            per_gpu_kv_bytes_per_sequence=held.gpu_bytes(at.context),
+        )
+        for at in answer.by_context
+    ]
+    if answer.steps is not None:
+        answer.steps += held.steps(context)
 
 
 def parameter_counts(shape: ModelShape) -> Parameters:

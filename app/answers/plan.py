@@ -4,12 +4,12 @@ from dataclasses import dataclass
 from math import ceil
 
 from app.answers.alternatives import alternatives
-from app.answers.budgets import Budgets, formula_budgets
-from app.answers.deployment import Deployment, deploy, gpu_ref, longest, model_ref, step_weights_of
+from app.answers.budgets import Budgets
+from app.answers.deployment import Deployment, gpu_ref, longest, model_ref, step_weights_of
 from app.answers.kv import kv_steps
 from app.answers.prefill import PrefillNeed, prefill_need, users_of
+from app.answers.room import EngineRoom, Fit, Room, room_of
 from app.answers.steps import n, step
-from app.core.concurrency import capacity_at
 from app.core.decode import inter_token_seconds
 from app.core.plan import Layout, Machine, Plan, Workload, layout_on_nodes, plan, with_headroom
 from app.errors import InputError
@@ -24,13 +24,22 @@ from app.schemas.request import PlanQuery
 class Planned:
     """A plan and what it was made from."""
 
-    deployment: Deployment
+    room: Room
     workload: Workload
     machine: Machine
-    budgets: Budgets
     plan: Plan
     gpu_weight_bytes: int
     assumptions: tuple[str, ...]
+
+    @property
+    def deployment(self) -> Deployment:
+        """The model on its GPUs."""
+        return self.room.deployment
+
+    @property
+    def budgets(self) -> Budgets:
+        """What each GPU leaves for the cache."""
+        return self.room.budgets
 
 
 def planned(request: PlanQuery, model: ResolvedModel, gpu: ResolvedGpu | None) -> Planned:
@@ -39,30 +48,29 @@ def planned(request: PlanQuery, model: ResolvedModel, gpu: ResolvedGpu | None) -
     Raises:
         InputError: on what can't be deployed, or is missing.
     """
-    deployment = deploy(request, model, gpu)
-    if deployment.gpu is None:
+    if gpu is None:
         raise InputError.of("gpu", "is needed: a plan counts machines", type="missing")
     users, context, notes = users_of(request)
-    context, beyond = longest(deployment.shape, context)
-    load = deployment.load
-    layout = layout_on_nodes(load.gpus, request.gpus_per_node)
+    context, beyond = longest(model.shape, context)
     overhead = None
     if request.node_overhead_bytes is not None:
         overhead = ceil(request.node_overhead_bytes / request.gpus_per_node)
-    budgets = formula_budgets(request, deployment, node_overhead_per_gpu=overhead)
+    room = room_of(request, model, gpu, node_overhead_per_gpu=overhead)
+    deployment, load = room.deployment, room.deployment.load
+    layout = layout_on_nodes(load.gpus, request.gpus_per_node)
+    here = room.at(context)
     machine = Machine(
         gpus_per_node=request.gpus_per_node,
-        gpu_memory_bytes=deployment.gpu.memory_bytes,
-        memory_bandwidth_bytes_per_s=bandwidth_of(deployment.gpu),
+        gpu_memory_bytes=gpu.gpu.memory_bytes,
+        memory_bandwidth_bytes_per_s=bandwidth_of(gpu.gpu),
         efficiency=request.efficiency,
         tp_overhead=request.tp_overhead,
     )
-    here = capacity_at(load, context, budgets.per_stage)
     workload = Workload(
         concurrent_users=users,
         context=context,
         itl_slo_seconds=None if request.itl_slo_ms is None else request.itl_slo_ms / 1000,
-        max_num_seqs=request.max_num_seqs,
+        max_num_seqs=here.ceiling,
     )
     weights = step_weights_of(deployment, request.weight_bytes)
     made = plan(
@@ -70,8 +78,9 @@ def planned(request: PlanQuery, model: ResolvedModel, gpu: ResolvedGpu | None) -
         weights,
         workload,
         machine,
-        kv_bytes_per_unit=_unit_budget(request, deployment, budgets, layout),
-        sequences_by_memory=users if here.sequences is None else int(here.sequences),
+        kv_bytes_per_unit=_unit_budget(request, deployment, room.budgets, layout),
+        kv_bytes_per_sequence=_replica_bytes(room, context),
+        sequences_by_memory=_by_memory(here, users),
         spike_headroom=request.spike_headroom,
         spare_nodes=request.spare_nodes,
     )
@@ -80,14 +89,25 @@ def planned(request: PlanQuery, model: ResolvedModel, gpu: ResolvedGpu | None) -
         notes = (*notes, f"{idle} of the GPUs of a node stay idle: replicas take {load.gpus}")
     shown = max(1, made.sequences_per_unit // layout.replicas_per_unit)
     return Planned(
-        deployment=deployment,
+        room=room,
         workload=workload,
         machine=machine,
-        budgets=budgets,
         plan=made,
         gpu_weight_bytes=weights.bytes_for(shown),
-        assumptions=(*deployment.assumptions, *notes, *beyond, *budgets.assumptions),
+        assumptions=(*deployment.assumptions, *notes, *beyond, *room.budgets.assumptions),
     )
+
+
+def _replica_bytes(room: Room, context: int) -> int:
+    if isinstance(room, EngineRoom):
+        return room.reserve(context).replica_bytes(context)
+    return room.deployment.load.replica_bytes_per_sequence(context)
+
+
+def _by_memory(fit: Fit, users: int) -> int:
+    if not fit.fits:
+        return 0
+    return users if fit.by_memory is None else fit.by_memory
 
 
 def _unit_budget(
@@ -95,7 +115,7 @@ def _unit_budget(
 ) -> int:
     """What the nodes of one layout unit leave for the cache, all GPUs together."""
     load = deployment.load
-    if not budgets.parts:
+    if not budgets.parts or request.engine != "formula":
         per_replica = sum(budgets.per_stage) * load.tensor_parallel_size
         return per_replica * layout.replicas_per_unit
     weights = request.weight_bytes or load.gpu_weight_bytes
@@ -272,7 +292,7 @@ def _budget_step(request: PlanQuery, work: Planned) -> Step:
             made.kv_bytes_per_unit // layout.nodes_per_unit,
         )
     weights = (request.weight_bytes or load.gpu_weight_bytes) * layout.replicas_per_unit
-    memory = work.machine.gpu_memory_bytes * layout.gpus_used
+    memory = work.budgets.parts[0].gpu_memory_bytes * layout.gpus_used
     return step(
         "3. kv_bytes_per_node",
         "GPU memory of the node - weights on it - overhead and activations",

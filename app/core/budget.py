@@ -8,12 +8,17 @@ DEFAULT_OVERHEAD_BYTES = 2_000_000_000
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MemoryBudget:
-    """Where one GPU's memory goes, in bytes; the parts and the KV budget add up to the memory."""
+    """Where one GPU's memory goes, in bytes; the parts and the KV budget add up to the memory.
+
+    `unrequested_bytes` is what an engine is told to leave alone; formula (4) knows none.
+    """
 
     gpu_memory_bytes: int
     weight_bytes: int
     activation_bytes: int = DEFAULT_ACTIVATION_BYTES
     overhead_bytes: int = DEFAULT_OVERHEAD_BYTES
+    cuda_graph_bytes: int = 0
+    unrequested_bytes: int = 0
 
     @property
     def kv_budget_bytes(self) -> int:
@@ -21,10 +26,3 @@ class MemoryBudget:
         return (
             self.gpu_memory_bytes - self.weight_bytes - self.activation_bytes - self.overhead_bytes
         )
-
-
-def node_kv_budget_bytes(
-    *, gpu_memory_bytes: int, gpus_per_node: int, weight_bytes: int, node_overhead_bytes: int
-) -> int:
-    """Formula (4) for a whole node: all its GPUs, all weights they hold, one overhead."""
-    return gpu_memory_bytes * gpus_per_node - weight_bytes - node_overhead_bytes

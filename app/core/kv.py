@@ -7,11 +7,10 @@ integers from which any context's bytes follow.
 
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
 from itertools import pairwise
 
-from app.core.cache import CacheLayout, CachePart, RecurrentState
-from app.core.model import LayerGroup, ModelShape
+from app.core.cache import CacheLayout, RecurrentState
+from app.core.model import LayerGroup
 from app.core.parallel import split_evenly
 
 
@@ -78,19 +77,6 @@ class KvProfile:
         """The same as straight lines, one from each length at which some window is full."""
         limits = sorted({term.limit for term in self.terms if term.limit is not None})
         return tuple(self._segment(start) for start in (0, *limits))
-
-    def longest_context(self, budget_bytes: int, *, at_most: int) -> int:
-        """The longest context whose bytes stay within the budget, 0 where none does."""
-        if self.bytes_per_sequence(1) > budget_bytes:
-            return 0
-        low, high = 1, max(1, at_most)
-        while low < high:
-            middle = (low + high + 1) // 2
-            if self.bytes_per_sequence(middle) <= budget_bytes:
-                low = middle
-            else:
-                high = middle - 1
-        return low
 
     def context_reaching(self, target_bytes: Fraction) -> int | None:
         """The context (fraction dropped) at which one sequence takes `target_bytes`, by segments.
@@ -165,14 +151,3 @@ def _count(group: LayerGroup, layers: range | None) -> int:
     if layers is None:
         return group.count
     return sum(index in layers for index in group.layers)
-
-
-@lru_cache(maxsize=1024)
-def whole_model_profile(model: ModelShape, layout: CacheLayout) -> KvProfile:
-    """The profile of the model as if one GPU held it: `layout` without tensor parallelism."""
-    return profile_of(model.groups, layout)
-
-
-def elements_per_token(part: CachePart, layout: CacheLayout) -> Fraction:
-    """Elements one token stores in one layer of this part, for the worked steps."""
-    return part.bytes_per_token(layout) / layout.attention_dtype.bytes_per_element

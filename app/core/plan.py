@@ -160,6 +160,7 @@ def plan(
     machine: Machine,
     *,
     kv_bytes_per_unit: int,
+    kv_bytes_per_sequence: int,
     sequences_by_memory: int,
     spike_headroom: float = DEFAULT_SPIKE_HEADROOM,
     spare_nodes: int = DEFAULT_SPARE_NODES,
@@ -172,8 +173,7 @@ def plan(
     layout = layout_on_nodes(load.gpus, machine.gpus_per_node)
     context = workload.context
     stage = load.fullest_stage(context)
-    per_sequence = load.replica_bytes_per_sequence(context)
-    total = per_sequence * workload.concurrent_users
+    total = kv_bytes_per_sequence * workload.concurrent_users
 
     ceiling = min(sequences_by_memory, workload.max_num_seqs or sequences_by_memory)
     ceiling = min(ceiling, ceil(Fraction(workload.concurrent_users, layout.replicas_per_unit)))
@@ -225,7 +225,7 @@ def plan(
         )
     return Plan(
         layout=layout,
-        kv_bytes_per_sequence=per_sequence,
+        kv_bytes_per_sequence=kv_bytes_per_sequence,
         kv_bytes_total=total,
         kv_bytes_per_unit=kv_bytes_per_unit,
         sequences_by_memory=sequences_by_memory,

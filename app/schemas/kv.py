@@ -53,15 +53,30 @@ class Parameters(AnswerModel):
     by_part: dict[str, int]
 
 
+class EngineGroup(AnswerModel):
+    """Layers that the engine gives blocks of one size."""
+
+    kind: str
+    layers: int
+    block_size: int = Field(description="Tokens.")
+    window: int | None
+    block_bytes: int = Field(description="What the group itself needs of a block.")
+    blocks: int = Field(description="Of one request of `context` tokens.")
+
+
 class EngineReserve(AnswerModel):
-    """How the engine lays the cache out."""
+    """How the engine lays the cache out, on one GPU; every group's block costs `bytes_per_block`."""
 
     engine: str
     engine_version: str
     block_size: int
     bytes_per_block: int
-    blocks_per_sequence: int | None
-    groups: list[dict[str, str | int | float | None]]
+    blocks_per_sequence: int
+    max_model_len: int
+    max_num_batched_tokens: int
+    max_num_seqs: int
+    attention_backends: list[str]
+    groups: list[EngineGroup]
 
 
 class KvAnswer(Answer):
@@ -80,7 +95,10 @@ class KvAnswer(Answer):
     kv_bytes_total: int | None
     state_bytes_per_sequence: int
     per_gpu: PerGpuKv
-    segments: list[KvSegment]
+    segments: list[KvSegment] = Field(
+        description="What the tokens need, as straight lines; empty with an engine, whose reserve "
+        "follows from `engine.groups`."
+    )
     layers: list[LayerRow]
     by_context: list[KvAtContext]
     parameters: Parameters

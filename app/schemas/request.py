@@ -94,10 +94,14 @@ class EngineFields(QueryModel):
     block_size: Annotated[Count, Field(le=2**20)] | None = None
     enforce_eager: Flag | None = None
     enable_prefix_caching: Flag | None = None
-    disable_hybrid_kv_cache_manager: Flag = False
+    disable_hybrid_kv_cache_manager: Flag | None = None
     speculative_method: Words | None = None
     num_speculative_tokens: Annotated[Natural, Field(le=1024)] | None = None
     kv_cache_memory_bytes: Count | None = None
+
+
+class EngineRequest(ModelFields, EngineFields):
+    """A request that can name an engine."""
 
 
 class BudgetFields(QueryModel):
@@ -106,6 +110,10 @@ class BudgetFields(QueryModel):
     activation_bytes: Natural | None = Field(None, description="Per GPU, with `formula`: 2e9.")
     overhead_bytes: Natural | None = Field(None, description="Per GPU, with `formula`: 2e9.")
     kv_budget_bytes: Count | None = Field(None, description="Per GPU: skips the budget arithmetic.")
+
+
+class BudgetedRequest(EngineRequest, GpuFields, BudgetFields):
+    """A request that asks what fits."""
 
 
 class SpeedFields(QueryModel):
@@ -124,7 +132,7 @@ class InlineFields(BodyModel):
     gpu_spec: GpuSpec | None = Field(None, description="A GPU's description instead of `gpu`.")
 
 
-class KvQuery(ModelFields, GpuFields, EngineFields):
+class KvQuery(EngineRequest, GpuFields):
     """Bytes of a model's cache."""
 
     context: Count | None = Field(
@@ -138,7 +146,7 @@ class KvBody(KvQuery, InlineFields):
     """Bytes of a model's cache."""
 
 
-class ConcurrencyQuery(ModelFields, GpuFields, EngineFields, BudgetFields):
+class ConcurrencyQuery(BudgetedRequest):
     """How many sequences fit."""
 
     context: Count | None = Field(
@@ -171,7 +179,7 @@ class CrossoverBody(CrossoverQuery, InlineFields):
     """Where reading the cache costs as much as reading the weights."""
 
 
-class PlanQuery(ModelFields, GpuFields, EngineFields, BudgetFields, SpeedFields):
+class PlanQuery(BudgetedRequest, SpeedFields):
     """From a workload to machines."""
 
     concurrent_users: Annotated[Count, Field(le=10**12)] | None = Field(
