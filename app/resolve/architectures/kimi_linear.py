@@ -48,7 +48,6 @@ from app.resolve.architectures.llama_like import dense_mlp
 from app.resolve.architectures.mla import Latent, latent_attention, latent_part, read_latent
 from app.resolve.architectures.multimodal import multimodal, text_model
 
-FULL_RANK_GATE = "kda_full_rank_gate"
 NORMS = ("input_layernorm", "post_attention_layernorm")
 MODULE = "block_sparse_moe"
 
@@ -130,7 +129,7 @@ def kimi_linear(config: Config) -> ModelShape:
             *_residuals(config, dims, at),
             *mtp_module(at, dims, modules, block),
         ],
-        traits=(HYBRID, FULL_RANK_GATE) if mixer.full_rank_gate else (HYBRID,),
+        traits=(HYBRID,),
     )
 
 
