@@ -34,8 +34,8 @@ class ModelShape:
     are stored in (None where the config does not say). `quantization` is the checkpoint's own description (a plain mapping out of its config, or
     None). `traits` are named facts that engines act on (`encoder_decoder`, `pooling`, `alibi`,
     `attention_sinks`, ...). `draft_groups` are the cache groups of multi-token-prediction modules,
-    one entry a module, which exist only under speculation. `tower_attention_heads` are those of vision
-    and audio towers that tensor parallelism divides.
+    one entry a module, which exist only under speculation. `tower_widths` are numbers of vision
+    and audio towers that tensor parallelism has to divide: attention heads, split outputs.
     """
 
     model_type: str
@@ -52,7 +52,7 @@ class ModelShape:
     tie_word_embeddings: bool = False
     draft_groups: tuple[LayerGroup, ...] = ()
     traits: frozenset[str] = frozenset()
-    tower_attention_heads: tuple[int, ...] = ()
+    tower_widths: tuple[int, ...] = ()
     quantization: dict[str, object] | None = None
     assumptions: tuple[str, ...] = ()
 

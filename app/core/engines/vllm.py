@@ -15,6 +15,7 @@ each module beside this one names the files it follows:
 from dataclasses import replace
 
 from app.core.engines.vllm_arguments import H100, VERSION, VllmArguments, VllmSettings
+from app.core.engines.vllm_backends import Backend
 from app.core.engines.vllm_blocks import (
     Deployment,
     check_encoder_only,
@@ -110,7 +111,10 @@ def plan_cache(
         settings=settings,
         groups=group_layers(layers, packed=facts.compressed),
         stages=_stages(shape, arguments, drafting=use_drafts),
-        assumptions=_assumptions(gpu, settings, arguments, facts),
+        assumptions=(
+            *_assumptions(gpu, settings, arguments, facts),
+            *_odd_block_size(arguments, backends),
+        ),
     )
 
 
@@ -152,3 +156,12 @@ def _assumptions(
             f"{settings.max_num_batched_tokens}, max_num_seqs {settings.max_num_seqs}."
         )
     return tuple(said)
+
+
+def _odd_block_size(arguments: VllmArguments, backends: tuple[Backend, ...]) -> tuple[str, ...]:
+    """A block size that a model's own kernels can't be cut into: planned, and said."""
+    asked = arguments.block_size
+    names = [b.name for b in backends if asked is not None and not b.accepts(asked)]
+    if not names:
+        return ()
+    return (f"{', '.join(names)} can't work in blocks of {asked}: vLLM may stop at start-up.",)

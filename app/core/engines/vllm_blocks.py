@@ -22,7 +22,6 @@ from app.core.engines.vllm_facts import Facts
 from app.core.model import ModelShape
 from app.core.parallel import kv_heads_per_rank
 from app.core.recurrent import GatedDeltaState, KimiDeltaState, Mamba2State
-from app.errors import InputError
 
 DEFAULT_BLOCK_SIZE = 16
 LATENT_ALIGNMENT = 128
@@ -145,19 +144,12 @@ def _latent(deployment: Deployment, part: MlaLatent, dtype: str) -> tuple[Backen
 
 
 def settle_block_size(deployment: Deployment, backends: tuple[Backend, ...]) -> int:
-    """Tokens a block of the attention layers."""
-    asked = deployment.block_size
+    """Tokens a block of the attention layers. What the caller asks for, backends were chosen by;
+    those that a model brings itself are not asked.
+    """
     if not backends:
-        return asked or DEFAULT_BLOCK_SIZE
-    if asked is None:
-        block_size = _common_size(backends)
-    elif all(backend.accepts(asked) for backend in backends):
-        block_size = asked
-    else:
-        names = ", ".join(backend.name for backend in backends)
-        raise InputError.of(
-            "block_size", f"{names} can't work in blocks of {asked}", type="engine_refuses"
-        )
+        return deployment.block_size or DEFAULT_BLOCK_SIZE
+    block_size = deployment.block_size or _common_size(backends)
     if deployment.facts.is_hybrid:
         return max(block_size, _hybrid_size(deployment, backends, block_size))
     if deployment.cache_dtype in TURBOQUANT:

@@ -166,7 +166,7 @@ def _wrapped(config: Config, model_type: str) -> ModelShape:
         layer_norm(f"{at}.post_conv_layernorm", tower.hidden, part=VISION, bias=False),
         *_ends(vision, at, tower.hidden, out, merger=tower.intermediate),
     ]
-    return multimodal(config, text, weights)
+    return multimodal(config, text, weights, tower_heads=12)
 
 
 def _ends(config: Config, at: str, width: int, out: int, *, merger: int) -> list[Weight]:

@@ -45,7 +45,8 @@ def granite_speech(config: Config) -> ModelShape:
         ),
         linear("projector.linear", text.hidden_size, width, part=Part.PROJECTOR, bias=True),
     ]
-    return multimodal(config, text, weights)
+    classes = encoder.integer("output_dim", default=42)
+    return multimodal(config, text, weights, tower_widths=(classes,))
 
 
 def _conformer(config: Config, at: str, hidden: int) -> list[Weight]:

@@ -17,6 +17,9 @@ from app.resolve.architectures.fields import Config
 MULTIMODAL = "multimodal"
 PREFIX_LM = "prefix_lm"
 TIED = "tie_word_embeddings"
+TOWER_HEADS = ("num_attention_heads", "num_heads", "vt_num_attention_heads")
+DEFAULT_TOWER_HEADS = {"siglip_vision_model": 12, "clip_vision_model": 12}
+"""Class defaults of towers that several wrappers share."""
 
 
 def inner(
@@ -105,9 +108,13 @@ def multimodal(
     weights: Iterable[Weight] = (),
     *,
     traits: Iterable[str] = (MULTIMODAL,),
+    tower_heads: int | None = None,
+    tower_widths: tuple[int, ...] = (),
     assumptions: tuple[str, ...] = (),
 ) -> ModelShape:
-    """The wrapper's shape: the text model's cache, all weights, the outer labels.
+    """The wrapper's shape: the text model's cache, all weights, the outer labels. `tower_heads` is
+    the class default of the vision tower's attention heads; `tower_widths` are further numbers
+    that tensor parallelism divides in the towers.
 
     Precision and quantisation are the wrapper's where it states them, else the text model's.
     """
@@ -124,5 +131,15 @@ def multimodal(
         checkpoint_dtype=stored,
         quantization=quantization or text.quantization,
         traits=text.traits | frozenset(traits),
+        tower_widths=(*text.tower_widths, *_vision_heads(config, tower_heads), *tower_widths),
         assumptions=(*text.assumptions, *assumptions),
     )
+
+
+def _vision_heads(config: Config, default: int | None) -> tuple[int, ...]:
+    """Attention heads of the tower in `vision_config`, where they are stated or known."""
+    vision = config.section("vision_config")
+    heads = vision.optional_integer(*TOWER_HEADS)
+    if heads is None:
+        heads = default or DEFAULT_TOWER_HEADS.get(vision.text("model_type"))
+    return () if heads is None else (heads,)
