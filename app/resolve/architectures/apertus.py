@@ -1,5 +1,7 @@
 """Apertus."""
 
+from dataclasses import replace
+
 from app.core.inventory import Part
 from app.core.model import ModelShape
 from app.resolve.architectures import family
@@ -18,13 +20,33 @@ def apertus(config: Config) -> ModelShape:
 
     Defaults: ApertusConfig.
     """
+    return _apertus(config, vocab=131072)
+
+
+@family("apertus1p5_text", architectures=("Apertus1p5ForCausalLM",))
+def apertus1p5_text(config: Config) -> ModelShape:
+    """Apertus whose head may have fewer rows (`output_vocab_size`) than its embedding. Defaults:
+    Apertus1p5TextConfig.
+    """
+    shape = _apertus(config, vocab=266752)
+    rows = config.optional_integer("output_vocab_size", maximum=shape.vocab_size)
+    if rows is None:
+        return shape
+    weights = tuple(
+        replace(weight, shape=(rows, shape.hidden_size)) if weight.part is Part.HEAD else weight
+        for weight in shape.weights
+    )
+    return replace(shape, weights=weights)
+
+
+def _apertus(config: Config, *, vocab: int) -> ModelShape:
     dims = read_dims(
         config,
         layers=32,
         hidden=4096,
         heads=32,
         intermediate=14336,
-        vocab=131072,
+        vocab=vocab,
         max_positions=65536,
     )
     bias = config.boolean("attention_bias", default=False)

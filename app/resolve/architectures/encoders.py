@@ -82,9 +82,17 @@ EMBEDDING_NORM = "embeddings.LayerNorm"
     architectures=(
         "BertModel",
         "BertForMaskedLM",
+        "BertForSequenceClassification",
+        "BertForTokenClassification",
+        "BertSpladeSparseEmbeddingModel",
+        "BgeM3EmbeddingModel",
         "RobertaModel",
         "RobertaForMaskedLM",
+        "RobertaForSequenceClassification",
+        "RobertaForTokenClassification",
         "XLMRobertaModel",
+        "XLMRobertaForSequenceClassification",
+        "XLMRobertaForTokenClassification",
     ),
 )
 def bert(config: Config) -> ModelShape:
@@ -153,7 +161,15 @@ def distilbert(config: Config) -> ModelShape:
     return _encoder(config, dims, DISTILBERT, extra=_embeddings(config, dims, dims.hidden, types=0))
 
 
-@family("modernbert", architectures=("ModernBertModel", "ModernBertForMaskedLM"))
+@family(
+    "modernbert",
+    architectures=(
+        "ModernBertModel",
+        "ModernBertForMaskedLM",
+        "ModernBertForSequenceClassification",
+        "ModernBertForTokenClassification",
+    ),
+)
 def modernbert(config: Config) -> ModelShape:
     """Gated MLP, fused projections, the first layer without its first norm. ModernBertConfig."""
     dims = _dims(config, layers=22, intermediate=1152, vocab=50368, positions=8192)
@@ -184,7 +200,11 @@ def nomic_bert(config: Config) -> ModelShape:
     return _rotary(config, dims, types=2, bias=False)
 
 
-@family("gte", "new", architectures=("GteModel", "GteNewModel", "NewModel"))
+@family(
+    "gte",
+    "new",
+    architectures=("GteModel", "GteNewModel", "NewModel", "GteNewForSequenceClassification"),
+)
 def gte(config: Config) -> ModelShape:
     """Rotary positions, gated MLP, biases but on gate and up. Defaults: GteConfig."""
     dims = _dims(config, vocab=250048, positions=8192)

@@ -1,4 +1,4 @@
-"""Gemma 1, 2 and 3 (text), VaultGemma and the text-only EmbeddingGemma."""
+"""Gemma 1, 2 and 3 (text), VaultGemma, Rnj-1 and the text-only EmbeddingGemma."""
 
 from app.core.model import ModelShape
 from app.resolve.architectures import family
@@ -54,6 +54,18 @@ def gemma2(config: Config) -> ModelShape:
 def vaultgemma(config: Config) -> ModelShape:
     """Gemma 2 with two norms a layer. Defaults: VaultGemmaConfig."""
     return _alternating(config, VAULT)
+
+
+@family("rnj1", architectures=("Rnj1ForCausalLM",))
+def rnj1(config: Config) -> ModelShape:
+    """Gemma 3 whose local layers ("chunked_attention") attend to this chunk and the one before:
+    the engine keeps `sliding_window` tokens. Defaults: those of Gemma3TextConfig.
+    """
+    kinds = config.texts("layer_types")
+    if kinds is not None:
+        local = ["sliding_attention" if kind == "chunked_attention" else kind for kind in kinds]
+        config = config.overlay(layer_types=local)
+    return gemma3_text(config)
 
 
 @family("gemma3_text", architectures=("Gemma3ForCausalLM", "Gemma3TextModel"))

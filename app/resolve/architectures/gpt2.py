@@ -46,7 +46,9 @@ BIOGPT = Names(
 )
 
 
-@family("gpt2", "gpt-sw3", "gpt_sw3", architectures=("GPT2LMHeadModel",))
+@family(
+    "gpt2", "gpt-sw3", "gpt_sw3", architectures=("GPT2LMHeadModel", "GPT2ForSequenceClassification")
+)
 def gpt2(config: Config) -> ModelShape:
     """Multi-head attention; `n_inner` null means four times the width. Defaults: GPT2Config."""
     hidden = config.integer("n_embd", "hidden_size", default=768)

@@ -7,7 +7,19 @@ from app.resolve.architectures.fields import Config
 from app.resolve.architectures.llama_like import layer_windows, llama_like, window_size
 
 
-@family("llama", "code_llama", architectures=("LlamaForCausalLM", "LLaMAForCausalLM"))
+@family(
+    "llama",
+    "code_llama",
+    "llama_bidirec",
+    architectures=(
+        "LlamaForCausalLM",
+        "LLaMAForCausalLM",
+        "LlamaModel",
+        "LlamaBidirectionalModel",
+        "LlamaBidirectionalForSequenceClassification",
+        "Fairseq2LlamaForCausalLM",
+    ),
+)
 def llama(config: Config) -> ModelShape:
     """Grouped-query attention in every layer, SwiGLU, RMS norms. Defaults: LlamaConfig.
 

@@ -7,7 +7,7 @@ from app.resolve.architectures.fields import Config
 from app.resolve.architectures.llama_like import layer_windows, llama_like, window_size
 
 
-@family("mistral", architectures=("MistralForCausalLM", "MistralModel"))
+@family("mistral", architectures=("MistralForCausalLM", "MistralModel", "GritLM"))
 def mistral(config: Config) -> ModelShape:
     """A sliding window in every layer where it is not null (v0.1; 4096 where the config does not
     say). Defaults: MistralConfig.

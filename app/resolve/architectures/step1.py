@@ -1,0 +1,25 @@
+"""Step-1."""
+
+from app.core.model import ModelShape
+from app.resolve.architectures import family
+from app.resolve.architectures.blocks import read_dims
+from app.resolve.architectures.fields import Config
+from app.resolve.architectures.llama_like import llama_like
+
+
+@family("step1", architectures=("Step1ForCausalLM",))
+def step1(config: Config) -> ModelShape:
+    """Llama with ALiBi; `num_attention_groups` counts the KV heads (1 where nothing does). Sizes
+    must be stated.
+    """
+    groups = config.integer("num_attention_groups", "num_key_value_heads", default=1)
+    dims = read_dims(config.overlay(num_key_value_heads=groups, head_dim=None), tied=True)
+    bias = config.boolean("attention_bias", default=False)
+    return llama_like(
+        config,
+        dims,
+        qkv_bias=bias,
+        out_bias=bias,
+        mlp_bias=config.boolean("mlp_bias", default=False),
+        traits=("alibi",),
+    )
