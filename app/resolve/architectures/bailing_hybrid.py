@@ -17,7 +17,6 @@ from app.resolve.architectures.blocks import (
     Dims,
     attention,
     attention_part,
-    group_layers,
     linear,
     model_shape,
     norms,
@@ -39,6 +38,7 @@ from app.resolve.architectures.blocks_state import (
     LINEAR,
     KimiDelta,
     checked_kinds,
+    kind_groups,
     pick,
 )
 from app.resolve.architectures.fields import Config
@@ -152,10 +152,10 @@ def _qk_norms(config: Config, dims: Dims, at: str, layers: Sequence[int]) -> lis
 def _kinds(config: Config, dims: Dims, group: int) -> list[str]:
     kinds = config.texts("layer_types")
     if kinds is not None:
-        return checked_kinds(config, "layer_types", kinds, dims.layers, FULL[0], LINEAR[0])
+        return checked_kinds(config, "layer_types", kinds, dims.layers, FULL, LINEAR)
     whole = dims.layers // group * group
     full = [(i + 1) % group == 0 or i >= whole for i in dims.all_layers]
-    return [FULL[0] if flag else LINEAR[0] for flag in full]
+    return [FULL if flag else LINEAR for flag in full]
 
 
 def _model(config: Config, dims: Dims, attends: Kind, recurs: Kind) -> ModelShape:
@@ -168,7 +168,7 @@ def _model(config: Config, dims: Dims, attends: Kind, recurs: Kind) -> ModelShap
     root = config.prefix + "model."
     at = root + "layers.{layer}"
     modules = mtp_layers(config, dims)
-    attended = pick(kinds, *FULL)
+    attended = pick(kinds, FULL)
     block = [
         *(full(at, modules) if modules else ()),
         *_experts(at, dims, moe, modules),
@@ -177,11 +177,11 @@ def _model(config: Config, dims: Dims, attends: Kind, recurs: Kind) -> ModelShap
     return model_shape(
         config,
         dims,
-        groups=group_layers([(cached,) if k in FULL else (state,) for k in kinds], dims.heads),
+        groups=kind_groups(kinds, {FULL: (cached,), LINEAR: (state,)}, dims.heads),
         draft_groups=drafts(modules, dims.heads, cached),
         weights=[
             *vocabulary(dims, prefix=config.prefix, embed="model.word_embeddings"),
-            *recurrent(at, pick(kinds, *LINEAR)),
+            *recurrent(at, pick(kinds, LINEAR)),
             *(full(at, attended) if attended else ()),
             *dense_mlp(at, dims, dense),
             *_experts(at, dims, moe, sparse),

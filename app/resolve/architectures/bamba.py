@@ -5,14 +5,21 @@ from app.resolve.architectures import family
 from app.resolve.architectures.blocks import (
     attention,
     attention_part,
-    group_layers,
     model_shape,
     norms,
     read_dims,
     vector,
     vocabulary,
 )
-from app.resolve.architectures.blocks_state import HYBRID, read_mamba2, with_kv_heads
+from app.resolve.architectures.blocks_state import (
+    FULL,
+    HYBRID,
+    LINEAR,
+    kind_groups,
+    pick,
+    read_mamba2,
+    with_kv_heads,
+)
 from app.resolve.architectures.fields import MAX_LAYERS, Config
 from app.resolve.architectures.jamba import FEED_FORWARD
 from app.resolve.architectures.llama_like import dense_mlp
@@ -30,22 +37,22 @@ def bamba(config: Config) -> ModelShape:
         vocab=128000,
         max_positions=262144,
     )
-    full = set(config.integers("attn_layer_indices", maximum=MAX_LAYERS) or ())
-    cached = [i for i in dims.all_layers if i in full]
-    recurrent = [i for i in dims.all_layers if i not in full]
+    named = set(config.integers("attn_layer_indices", maximum=MAX_LAYERS) or ())
+    kinds = [FULL if i in named else LINEAR for i in dims.all_layers]
+    full = pick(kinds, FULL)
     mixer = read_mamba2(config, dims.hidden, heads=128, groups=1, state=256)
     bias = config.boolean("attention_bias", default=False)
     mlp_bias = config.boolean("mlp_bias", default=False)
     at = config.prefix + "model.layers.{layer}"
-    both = ((mixer.part(),), (attention_part(dims),))
+    parts = {FULL: (attention_part(dims),), LINEAR: (mixer.part(),)}
     return model_shape(
         config,
         dims,
-        groups=group_layers([both[i in full] for i in dims.all_layers], dims.heads),
+        groups=kind_groups(kinds, parts, dims.heads),
         weights=[
             *vocabulary(dims, prefix=config.prefix),
-            *(attention(at, dims, cached, bias=bias, out_bias=bias) if cached else ()),
-            *mixer.weights(f"{at}.mamba", recurrent),
+            *(attention(at, dims, full, bias=bias, out_bias=bias) if full else ()),
+            *mixer.weights(f"{at}.mamba", pick(kinds, LINEAR)),
             *dense_mlp(at, dims, dims.all_layers, names=FEED_FORWARD, bias=mlp_bias),
             *norms(at, dims.hidden, dims.all_layers, "input_layernorm", "pre_ff_layernorm"),
             vector(config.prefix + "model.final_layernorm", dims.hidden),

@@ -5,7 +5,6 @@ from app.resolve.architectures import family
 from app.resolve.architectures.blocks import (
     attention,
     attention_part,
-    group_layers,
     model_shape,
     norms,
     read_dims,
@@ -17,6 +16,7 @@ from app.resolve.architectures.blocks_state import (
     HYBRID,
     LINEAR,
     checked_kinds,
+    kind_groups,
     pick,
     read_mamba2,
 )
@@ -39,9 +39,9 @@ def granitemoehybrid(config: Config) -> ModelShape:
         vocab=32000,
         max_positions=2048,
     )
-    kinds = config.texts("layer_types", "layers_block_type") or [LINEAR[0]] * dims.layers
-    kinds = checked_kinds(config, "layer_types", kinds, dims.layers, *FULL, *LINEAR[:2])
-    full = pick(kinds, *FULL)
+    kinds = config.texts("layer_types", "layers_block_type") or [LINEAR] * dims.layers
+    kinds = checked_kinds(config, "layer_types", kinds, dims.layers, FULL, LINEAR)
+    full = pick(kinds, FULL)
     mixer = read_mamba2(config, dims.hidden, heads=128, groups=1, state=256)
     bias = config.boolean("attention_bias", default=False)
     shared = config.integer("shared_intermediate_size", default=1024, minimum=0)
@@ -52,11 +52,11 @@ def granitemoehybrid(config: Config) -> ModelShape:
     return model_shape(
         config,
         dims,
-        groups=group_layers([cached if k in FULL else state for k in kinds], dims.heads),
+        groups=kind_groups(kinds, {FULL: cached, LINEAR: state}, dims.heads),
         weights=[
             *vocabulary(dims, prefix=config.prefix),
             *(attention(at, dims, full, bias=bias, out_bias=bias) if full else ()),
-            *mixer.weights(f"{at}.mamba", pick(kinds, *LINEAR)),
+            *mixer.weights(f"{at}.mamba", pick(kinds, LINEAR)),
             *(
                 granite_experts(at, config, dims, layers, shared=shared)
                 if experts

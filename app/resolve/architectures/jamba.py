@@ -5,14 +5,22 @@ from app.resolve.architectures import family
 from app.resolve.architectures.blocks import (
     attention,
     attention_part,
-    group_layers,
     model_shape,
     norms,
     read_dims,
     vector,
     vocabulary,
 )
-from app.resolve.architectures.blocks_state import HYBRID, Mamba1, dt_rank, with_kv_heads
+from app.resolve.architectures.blocks_state import (
+    FULL,
+    HYBRID,
+    LINEAR,
+    Mamba1,
+    dt_rank,
+    kind_groups,
+    pick,
+    with_kv_heads,
+)
 from app.resolve.architectures.fields import Config
 from app.resolve.architectures.llama_like import Names, dense_mlp, mixture
 
@@ -35,8 +43,8 @@ def jamba(config: Config) -> ModelShape:
     )
     period = config.integer("attn_layer_period", default=8)
     offset = config.integer("attn_layer_offset", default=4, minimum=0)
-    full = [i for i in dims.all_layers if i % period == offset]
-    recurrent = [i for i in dims.all_layers if i % period != offset]
+    kinds = [FULL if i % period == offset else LINEAR for i in dims.all_layers]
+    full, recurrent = pick(kinds, FULL), pick(kinds, LINEAR)
     num_experts = config.integer("num_experts", default=16)
     every = config.integer("expert_layer_period", default=2)
     first = config.integer("expert_layer_offset", default=1, minimum=0)
@@ -57,9 +65,7 @@ def jamba(config: Config) -> ModelShape:
     return model_shape(
         config,
         dims,
-        groups=group_layers(
-            [cached if i % period == offset else state for i in dims.all_layers], dims.heads
-        ),
+        groups=kind_groups(kinds, {FULL: cached, LINEAR: state}, dims.heads),
         weights=[
             *vocabulary(dims, prefix=config.prefix),
             *(attention(at, dims, full) if full else ()),

@@ -12,7 +12,6 @@ from app.resolve.architectures.blocks import (
     Dims,
     attention,
     attention_part,
-    group_layers,
     linear,
     model_shape,
     norms,
@@ -20,7 +19,7 @@ from app.resolve.architectures.blocks import (
     vector,
     vocabulary,
 )
-from app.resolve.architectures.blocks_state import HYBRID, checked_kinds, pick, small
+from app.resolve.architectures.blocks_state import HYBRID, checked_kinds, kind_groups, pick, small
 from app.resolve.architectures.fields import MAX_WIDTH, Config
 from app.resolve.architectures.llama_like import dense_mlp
 
@@ -66,7 +65,7 @@ def jet_nemotron(config: Config) -> ModelShape:
     return model_shape(
         config,
         dims,
-        groups=group_layers([parts[kind] for kind in kinds], dims.heads),
+        groups=kind_groups(kinds, parts, dims.heads),
         weights=[
             *vocabulary(dims, prefix=config.prefix),
             *(attention(at, dims, attended, bias=True) if attended else ()),

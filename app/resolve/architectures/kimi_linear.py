@@ -13,7 +13,6 @@ from app.resolve.architectures import family
 from app.resolve.architectures.blocks import (
     Dims,
     gated_mlp,
-    group_layers,
     linear,
     model_shape,
     norms,
@@ -40,6 +39,7 @@ from app.resolve.architectures.blocks_state import (
     LINEAR,
     KimiDelta,
     checked_kinds,
+    kind_groups,
     pick,
     state_dtype,
 )
@@ -114,14 +114,12 @@ def kimi_linear(config: Config) -> ModelShape:
     return model_shape(
         config,
         dims,
-        groups=group_layers(
-            [(cached,) if kind in FULL else (state,) for kind in kinds], dims.heads
-        ),
+        groups=kind_groups(kinds, {FULL: (cached,), LINEAR: (state,)}, dims.heads),
         draft_groups=drafts(modules, dims.heads, cached),
         weights=[
             *vocabulary(dims, prefix=config.prefix),
-            *mixer.weights(f"{at}.self_attn", pick(kinds, *LINEAR)),
-            *_latent_attention(config, dims, latent, at, pick(kinds, *FULL)),
+            *mixer.weights(f"{at}.self_attn", pick(kinds, LINEAR)),
+            *_latent_attention(config, dims, latent, at, pick(kinds, FULL)),
             *dense_mlp(at, dims, chosen(sparse, False) if moe.num_experts else dims.all_layers),
             *_experts(config, dims, moe, at, chosen(sparse, True) if moe.num_experts else ()),
             *norms(at, dims.hidden, dims.all_layers, *NORMS),
@@ -136,17 +134,17 @@ def kimi_linear(config: Config) -> ModelShape:
 def _kinds(config: Config, linear_config: Config, dims: Dims) -> list[str]:
     kinds = config.texts("layer_types")
     if kinds is not None:
-        return checked_kinds(config, "layer_types", kinds, dims.layers, FULL[0], LINEAR[0])
+        return checked_kinds(config, "layer_types", kinds, dims.layers, FULL, LINEAR)
     recurrent = linear_config.integers("kda_layers", minimum=1, maximum=MAX_LAYERS)
     full = linear_config.integers("full_attn_layers", minimum=1, maximum=MAX_LAYERS)
     if recurrent is not None:
         stated = {index - 1 for index in recurrent}
-        return [LINEAR[0] if i in stated else FULL[0] for i in dims.all_layers]
+        return [LINEAR if i in stated else FULL for i in dims.all_layers]
     if full is not None:
         stated = {index - 1 for index in full}
     else:
         stated = {i for i in dims.all_layers if i and i % 4 == 0}
-    return [FULL[0] if i in stated else LINEAR[0] for i in dims.all_layers]
+    return [FULL if i in stated else LINEAR for i in dims.all_layers]
 
 
 def _latent_attention(

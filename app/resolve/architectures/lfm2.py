@@ -12,7 +12,6 @@ from app.resolve.architectures.blocks import (
     Dims,
     attention,
     attention_part,
-    group_layers,
     linear,
     model_shape,
     norms,
@@ -25,6 +24,7 @@ from app.resolve.architectures.blocks_state import (
     HYBRID,
     ShortConv,
     checked_kinds,
+    kind_groups,
     pick,
     with_kv_heads,
 )
@@ -203,7 +203,7 @@ def _model(
     return model_shape(
         config,
         dims,
-        groups=group_layers([parts[kind] for kind in kinds], dims.heads),
+        groups=kind_groups(kinds, parts, dims.heads),
         weights=[
             *vocabulary(dims, prefix=config.prefix),
             *(attended if full else ()),

@@ -13,7 +13,6 @@ from app.resolve.architectures.blocks import (
     attention,
     attention_part,
     gated_mlp,
-    group_layers,
     linear,
     model_shape,
     norms,
@@ -28,6 +27,7 @@ from app.resolve.architectures.blocks_state import (
     HYBRID,
     LINEAR,
     checked_kinds,
+    kind_groups,
     pick,
     with_kv_heads,
 )
@@ -58,7 +58,7 @@ def minimax(config: Config) -> ModelShape:
         max_positions=131072,
     )
     kinds = _kinds(config, dims)
-    full, light = pick(kinds, *FULL), pick(kinds, *LINEAR)
+    full, light = pick(kinds, FULL), pick(kinds, LINEAR)
     cached = (attention_part(dims, window=window_size(config)),)
     state = (LightningState(num_heads=dims.heads, head_dim=dims.head_dim),)
     width = dims.heads * dims.head_dim
@@ -77,7 +77,7 @@ def minimax(config: Config) -> ModelShape:
     return model_shape(
         config,
         dims,
-        groups=group_layers([cached if kind in FULL else state for kind in kinds], dims.heads),
+        groups=kind_groups(kinds, {FULL: cached, LINEAR: state}, dims.heads),
         weights=[
             *vocabulary(dims, prefix=config.prefix),
             *(lightning if light else ()),
@@ -107,11 +107,11 @@ def _kinds(config: Config, dims: Dims) -> list[str]:
     flags = config.integers("attn_type_list", "decoder_attention_types", maximum=1)
     if flags is not None:
         flags = config.per_layer(flags, "attn_type_list", dims.layers)
-        return [FULL[0] if flag else LINEAR[0] for flag in flags]
+        return [FULL if flag else LINEAR for flag in flags]
     kinds = config.texts("layer_types")
     if kinds is None:
-        return [LINEAR[0] if i % 2 else FULL[0] for i in dims.all_layers]
-    return checked_kinds(config, "layer_types", kinds, dims.layers, FULL[0], LINEAR[0])
+        return [LINEAR if i % 2 else FULL for i in dims.all_layers]
+    return checked_kinds(config, "layer_types", kinds, dims.layers, FULL, LINEAR)
 
 
 def _shared(at: str, dims: Dims, width: int) -> list[Weight]:

@@ -27,6 +27,7 @@ from app.resolve.architectures.blocks import (
 from app.resolve.architectures.fields import MAX_WIDTH, Config
 
 MULTIPLE = 256
+MAX_KNOWN = 64
 NO_OP, LINEAR = 0, -1
 """In place of a KV head count or a width: no such sublayer; a single square matrix."""
 
@@ -52,8 +53,7 @@ def nemotron_nas(config: Config) -> ModelShape:
     )
     if blocks is not None:
         blocks = config.per_layer(blocks, "block_configs", dims.layers)
-        heads = [_kv_heads(config, dims, i, block) for i, block in enumerate(blocks)]
-        widths = [_width(config, dims, i, block) for i, block in enumerate(blocks)]
+        heads, widths = _read_blocks(config, dims, blocks)
     else:
         heads = per_layer or [dims.kv_heads] * dims.layers
         heads = config.per_layer(heads, "num_key_value_heads_per_layer", dims.layers)
@@ -75,6 +75,25 @@ def nemotron_nas(config: Config) -> ModelShape:
             vector(config.prefix + "model.norm", dims.hidden),
         ],
     )
+
+
+def _read_blocks(config: Config, dims: Dims, blocks: Sequence[Any]) -> tuple[list[int], list[int]]:
+    """KV heads and MLP width of each block; blocks that repeat are read once."""
+    known: list[tuple[Any, int, int]] = []
+    heads, widths = [], []
+    for index, block in enumerate(blocks):
+        found = next((entry for entry in known if entry[0] == block), None)
+        if found is None:
+            found = (
+                block,
+                _kv_heads(config, dims, index, block),
+                _width(config, dims, index, block),
+            )
+            if len(known) < MAX_KNOWN:
+                known.append(found)
+        heads.append(found[1])
+        widths.append(found[2])
+    return heads, widths
 
 
 def _parts(dims: Dims, kv_heads: int) -> tuple[CachePart, ...]:

@@ -5,7 +5,6 @@ from app.resolve.architectures import family
 from app.resolve.architectures.blocks import (
     attention,
     attention_part,
-    group_layers,
     model_shape,
     norms,
     read_dims,
@@ -18,6 +17,7 @@ from app.resolve.architectures.blocks_state import (
     LINEAR,
     DeltaNet,
     checked_kinds,
+    kind_groups,
     pick,
 )
 from app.resolve.architectures.fields import Config
@@ -41,10 +41,10 @@ def olmo_hybrid(config: Config) -> ModelShape:
     )
     kinds = config.texts("layer_types")
     if kinds is None:
-        kinds = [FULL[0] if i % 4 == 3 else LINEAR[0] for i in dims.all_layers]
-        if FULL[0] not in kinds:
-            kinds[-1] = FULL[0]
-    kinds = checked_kinds(config, "layer_types", kinds, dims.layers, FULL[0], LINEAR[0])
+        kinds = [FULL if i % 4 == 3 else LINEAR for i in dims.all_layers]
+        if FULL not in kinds:
+            kinds[-1] = FULL
+    kinds = checked_kinds(config, "layer_types", kinds, dims.layers, FULL, LINEAR)
     key_heads = config.integer("linear_num_key_heads", default=dims.heads)
     key_dim = config.integer(
         "linear_key_head_dim", default=max(1, 3 * dims.hidden // (4 * key_heads))
@@ -57,7 +57,7 @@ def olmo_hybrid(config: Config) -> ModelShape:
         value_dim=config.integer("linear_value_head_dim", default=2 * key_dim),
         kernel=config.integer("linear_conv_kernel_dim", default=4),
     )
-    full, recurrent = pick(kinds, *FULL), pick(kinds, *LINEAR)
+    full, recurrent = pick(kinds, FULL), pick(kinds, LINEAR)
     bias = config.boolean("attention_bias", default=False)
     at = config.prefix + "model.layers.{layer}"
     cached, state = (attention_part(dims),), (net.part(),)
@@ -66,7 +66,7 @@ def olmo_hybrid(config: Config) -> ModelShape:
     return model_shape(
         config,
         dims,
-        groups=group_layers([cached if k in FULL else state for k in kinds], dims.heads),
+        groups=kind_groups(kinds, {FULL: cached, LINEAR: state}, dims.heads),
         weights=[
             *vocabulary(dims, prefix=config.prefix),
             *net.weights(

@@ -9,7 +9,6 @@ from app.resolve.architectures.blocks import (
     Dims,
     attention,
     attention_part,
-    group_layers,
     linear,
     model_shape,
     norms,
@@ -24,6 +23,7 @@ from app.resolve.architectures.blocks_state import (
     LINEAR,
     DeltaNet,
     interval_kinds,
+    kind_groups,
     pick,
     read_delta_net,
     state_dtype,
@@ -92,7 +92,7 @@ def delta_model(
     checkpoint keeps the decoder.
     """
     kinds = interval_kinds(config, dims.layers)
-    full = pick(kinds, *FULL)
+    full = pick(kinds, FULL)
     state = net.part(state_dtype(config, "mamba_ssm_dtype"))
     cached = attention_part(dims)
     drafted = tuple(range(dims.layers, dims.layers + mtp_modules))
@@ -100,11 +100,11 @@ def delta_model(
     return model_shape(
         config,
         dims,
-        groups=group_layers([(cached if k in FULL else state,) for k in kinds], dims.heads),
+        groups=kind_groups(kinds, {FULL: (cached,), LINEAR: (state,)}, dims.heads),
         draft_groups=drafts(drafted, dims.heads, cached),
         weights=[
             *vocabulary(dims, prefix=config.prefix, embed=f"{root}embed_tokens"),
-            *net.weights(f"{at}.linear_attn", pick(kinds, *LINEAR), projections),
+            *net.weights(f"{at}.linear_attn", pick(kinds, LINEAR), projections),
             *gated_attention(config, dims, at, full),
             *mlp(at, dims.all_layers),
             *norms(at, dims.hidden, dims.all_layers, *NORMS),

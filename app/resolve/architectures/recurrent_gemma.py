@@ -12,7 +12,6 @@ from app.resolve.architectures.blocks import (
     attention,
     attention_part,
     gated_mlp,
-    group_layers,
     linear,
     model_shape,
     norms,
@@ -20,7 +19,7 @@ from app.resolve.architectures.blocks import (
     vector,
     vocabulary,
 )
-from app.resolve.architectures.blocks_state import HYBRID, pick, small
+from app.resolve.architectures.blocks_state import HYBRID, kind_groups, pick, small
 from app.resolve.architectures.fields import Config
 
 RECURRENT, ATTENTION = "recurrent", "attention"
@@ -84,7 +83,7 @@ def recurrent_gemma(config: Config) -> ModelShape:
     return model_shape(
         config,
         dims,
-        groups=group_layers([parts[kind] for kind in kinds], dims.heads),
+        groups=kind_groups(kinds, parts, dims.heads),
         weights=[
             *vocabulary(dims, prefix=config.prefix),
             *(mixer if recurrent else ()),

@@ -14,7 +14,6 @@ from app.resolve.architectures import family
 from app.resolve.architectures.blocks import (
     Dims,
     attention_part,
-    group_layers,
     linear,
     model_shape,
     norms,
@@ -29,6 +28,7 @@ from app.resolve.architectures.blocks_state import (
     Mamba2,
     checked_kinds,
     dt_rank,
+    kind_groups,
     pick,
 )
 from app.resolve.architectures.fields import Config
@@ -60,8 +60,8 @@ def zamba(config: Config) -> ModelShape:
     )
     period = config.integer("attn_layer_period", default=6)
     offset = config.integer("attn_layer_offset", default=4, minimum=0)
-    pattern = [LINEAR[0], LINEAR[0], SHARED]
-    pattern += [SHARED if i % period == offset else LINEAR[0] for i in range(dims.layers - 3)]
+    pattern = [LINEAR, LINEAR, SHARED]
+    pattern += [SHARED if i % period == offset else LINEAR for i in range(dims.layers - 3)]
     kinds = config.texts("layers_block_type", "layer_types") or pattern
     mixer = Mamba1(
         hidden=dims.hidden,
@@ -105,7 +105,7 @@ def zamba2(config: Config) -> ModelShape:
     if kinds is None:
         if dims.layers != 54:
             raise config.fail("layers_block_type", "is missing: which layers have a shared block")
-        kinds = [SHARED if i in ZAMBA2_SHARED else LINEAR[0] for i in dims.all_layers]
+        kinds = [SHARED if i in ZAMBA2_SHARED else LINEAR for i in dims.all_layers]
     mamba_heads = config.integer("n_mamba_heads", default=8)
     inner = config.integer("mamba_expand", default=2) * dims.hidden
     if inner % mamba_heads:
@@ -196,8 +196,8 @@ def _model(
     block: Callable[[Sequence[int]], list[Weight]],
     max_positions: int | None = None,
 ) -> ModelShape:
-    kinds = checked_kinds(config, "layers_block_type", kinds, dims.layers, SHARED, *LINEAR[:2])
-    users, plain = pick(kinds, SHARED), pick(kinds, *LINEAR[:2])
+    kinds = checked_kinds(config, "layers_block_type", kinds, dims.layers, SHARED, LINEAR)
+    users, plain = pick(kinds, SHARED), pick(kinds, LINEAR)
     held = users[:blocks]
     at = config.prefix + "model.layers.{layer}"
     state = mixer.part()
@@ -213,7 +213,7 @@ def _model(
     return model_shape(
         config,
         dims,
-        groups=group_layers([both if k == SHARED else (state,) for k in kinds], dims.heads),
+        groups=kind_groups(kinds, {SHARED: both, LINEAR: (state,)}, dims.heads),
         weights=[
             *vocabulary(dims, prefix=config.prefix),
             *mixer.weights(f"{at}.mamba", plain),
