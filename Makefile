@@ -8,7 +8,7 @@ HOST ?= 127.0.0.1
 PORT ?= 8000
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help setup run test pytest lint format openapi bench lock clean
+.PHONY: help setup run test pytest lint format openapi truth bench lock clean
 
 help: ## this list
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -46,6 +46,9 @@ format: setup ## let ruff rewrite what it can
 
 openapi: setup ## write openapi/openapi.json
 	$(BIN)/python -m app.openapi --write openapi/openapi.json
+
+truth: setup ## our figures against ../shared/truth, by family; writes docs/accuracy.md
+	$(BIN)/python -m tests.truth.report
 
 bench: setup ## requests per second and latency against two floors, in one run
 	$(BIN)/python -m tests.perf.bench

@@ -1,0 +1,3 @@
+from tests.truth.shared import TRUTH
+
+collect_ignore = [] if TRUTH.exists() else ["test_truth.py"]
