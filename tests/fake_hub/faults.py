@@ -2,6 +2,7 @@
 
 import asyncio
 import enum
+import functools
 import gzip
 import zlib
 from collections.abc import AsyncIterator, Callable
@@ -110,6 +111,7 @@ async def _huge() -> AsyncIterator[bytes]:
         yield CHUNK
 
 
+@functools.cache
 def _bomb() -> bytes:
     # 100 MB of zeros in 100 kB: one stream, so that a decoder takes it for one body.
     packer = zlib.compressobj(9, zlib.DEFLATED, 31)

@@ -54,7 +54,7 @@ async def make_client(hub: FakeHub, clock: Clock) -> AsyncIterator[MakeClient]:
 
     def make(observer: Callable[[str, str], None] = lambda *_: None, **config: Any) -> HubClient:
         client = HubClient(
-            HubConfig(**{"endpoint": hub.url} | config),
+            HubConfig(**{"endpoint": hub.url, "timeout_s": 30.0} | config),
             observer=observer,
             clock=clock,
             sleep=clock.sleep,

@@ -101,7 +101,7 @@ async def test_no_retry_that_cannot_end_before_the_deadline(
 ) -> None:
     hub.fault(CONFIG, Fault.UNAVAILABLE)
     with pytest.raises(HubUnavailable, match="503"):
-        await make_client(backoff_s=5.0).fetch_model("org/model")
+        await make_client(backoff_s=5.0, timeout_s=3.0).fetch_model("org/model")
     assert len(hub.asked(r"/config\.json")) == 1
 
 

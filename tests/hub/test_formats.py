@@ -6,7 +6,7 @@ import struct
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from app.errors import HubBadAnswer
@@ -16,12 +16,12 @@ from app.hub.safetensors import HeaderRefused, StoredTensors, header_length, sto
 from app.hub.strict_json import MAX_DEPTH, JsonRefused, parse_object
 from tests.fake_hub import gguf_bytes, safetensors_bytes
 
-QUICK = settings(max_examples=150, deadline=None)
+QUICK = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 JSON_VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
     lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
-    max_leaves=20,
+    max_leaves=10,
 )
 
 

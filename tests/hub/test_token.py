@@ -39,7 +39,7 @@ async def test_no_error_and_no_log_line_holds_the_token(
 ) -> None:
     caplog.set_level(logging.DEBUG)
     hub.fault("", fault)
-    client = make_client(token=Token(SECRET), timeout_s=0.2)
+    client = make_client(token=Token(SECRET), timeout_s=0.5)
     told = ""
     try:
         await client.fetch_model("org/model")
