@@ -197,6 +197,8 @@ def _assumptions(request: PlanQuery, deployment: Deployment) -> list[str]:
     notes = [f"decode reaches {request.efficiency:g} of the memory roofline"]
     if deployment.load.tensor_parallel_size > 1:
         notes.append(f"tensor parallelism adds {request.tp_overhead:g} to a step")
+    if len(deployment.load.stages) > 1:
+        notes.append("a step passes the pipeline's stages one after another, unoverlapped")
     notes.append(
         f"{request.spike_headroom:g} spike headroom and {request.spare_nodes} spare node(s)"
     )

@@ -188,13 +188,15 @@ def plan(
             weights=weights,
             context=context,
             at_most=ceiling,
+            # The stages of a pipeline read one after another: each gets its part of the time.
             step_bytes=step_bytes_within(
                 workload.itl_slo_seconds,
                 machine.memory_bandwidth_bytes_per_s,
                 efficiency=machine.efficiency,
                 tp_overhead=machine.tp_overhead,
                 tensor_parallel_size=load.tensor_parallel_size,
-            ),
+            )
+            // len(load.stages),
         )
         if wanted < ceiling:
             limited_by = "latency"
@@ -202,7 +204,6 @@ def plan(
     step_bytes = decode_bytes_per_step(
         weights.bytes_for(shown), stage.profile.bytes_per_sequence(context), shown
     )
-    # The tokens of a step pass the stages of a pipeline one after another.
     roofline = step_seconds(step_bytes, machine.memory_bandwidth_bytes_per_s) * len(load.stages)
     itl = inter_token_seconds(
         roofline,
