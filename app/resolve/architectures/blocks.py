@@ -12,7 +12,7 @@ from typing import Any
 from app.core.cache import CachePart, FullAttention, MlaLatent, SlidingWindow
 from app.core.inventory import Part, Split, Weight
 from app.core.model import LayerGroup, ModelShape
-from app.core.precision import BFLOAT16, FLOAT32, FLOAT64, Precision, precision
+from app.core.precision import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, Precision, precision
 from app.resolve.architectures.fields import MAX_COUNT, MAX_LAYERS, Config
 from app.resolve.architectures.positions import native_length
 
@@ -30,6 +30,7 @@ MAX_POSITIONS = (
     "model_max_length",
     "context_length",
 )
+NO_FLOAT16 = frozenset({"gemma2", "gemma3", "gemma3_text", "glm4"})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -101,11 +102,17 @@ def checkpoint_dtype(config: Config) -> Precision | None:
     return precision(name, field="config.dtype") if name and name != "auto" else None
 
 
-def serving_dtype(stored: Precision | None) -> Precision:
-    """What an engine computes and caches in: fp32 checkpoints are served in bfloat16 (vLLM's
-    `--dtype auto`), and so are those that state nothing.
+def serving_dtype(
+    stored: Precision | None, *, model_type: str = "", pooling: bool = False
+) -> Precision:
+    """What an engine computes and caches in (vLLM's `--dtype auto`): checkpoints of fp32, and those
+    that state nothing, are served in bfloat16, or in float16 where they are served for pooling.
+    Models that float16 breaks are served in bfloat16 whatever they are stored in.
     """
-    return BFLOAT16 if stored in (None, FLOAT32, FLOAT64) else stored
+    breaks = model_type in NO_FLOAT16
+    if stored in (None, FLOAT32, FLOAT64):
+        return FLOAT16 if pooling and not breaks else BFLOAT16
+    return BFLOAT16 if stored is FLOAT16 and breaks else stored
 
 
 def attention_part(
@@ -152,6 +159,7 @@ def model_shape(
 ) -> ModelShape:
     """Put a shape together from a config's own labels and what the family worked out."""
     stored = checkpoint_dtype(config)
+    named = frozenset(traits)
     architectures = config.texts("architectures") or [""]
     quantization = config.get("quantization_config")
     if quantization is not None and not isinstance(quantization, dict):
@@ -165,11 +173,13 @@ def model_shape(
         num_attention_heads=dims.heads,
         groups=groups,
         weights=tuple(weights),
-        dtype=serving_dtype(stored),
+        dtype=serving_dtype(
+            stored, model_type=config.text("model_type"), pooling="pooling" in named
+        ),
         checkpoint_dtype=stored,
         max_position_embeddings=max_positions or native_length(config, dims.max_positions),
         tie_word_embeddings=dims.tied,
-        traits=frozenset(traits),
+        traits=named,
         draft_groups=draft_groups,
         quantization=quantization,
         assumptions=assumptions,

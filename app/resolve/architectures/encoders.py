@@ -18,6 +18,7 @@ from app.resolve.architectures.llama_like import (
     position_table,
     uncached,
 )
+from app.resolve.architectures.task_heads import POOLING
 
 BERT = Names(
     layer="encoder.layer.{layer}",
@@ -189,7 +190,7 @@ def modernbert(config: Config) -> ModelShape:
             vector(config.prefix + "embeddings.norm", dims.hidden, bias=norm_bias),
             vector(f"{at}.attn_norm", dims.hidden, layers=range(1, dims.layers), bias=norm_bias),
         ],
-        traits=(ENCODER_ONLY,),
+        traits=(ENCODER_ONLY, POOLING),
     )
 
 
@@ -231,7 +232,7 @@ def jina_embeddings_v3(config: Config) -> ModelShape:
 @family("eurobert", architectures=("EuroBertModel",))
 def eurobert(config: Config) -> ModelShape:
     """A Llama that sees both ways. Defaults: EuroBertConfig."""
-    dims = _dims(config, vocab=128256, positions=8192, tied=False)
+    dims = _dims(config, vocab=128256, positions=8192)
     bias = config.boolean("attention_bias", default=False)
     return llama_like(
         config,
@@ -241,7 +242,7 @@ def eurobert(config: Config) -> ModelShape:
         qkv_bias=bias,
         out_bias=bias,
         mlp_bias=config.boolean("mlp_bias", default=False),
-        traits=(ENCODER_ONLY,),
+        traits=(ENCODER_ONLY, POOLING),
     )
 
 
@@ -254,17 +255,16 @@ def _dims(
     intermediate: int = 3072,
     vocab: int = 30522,
     positions: int = 512,
-    tied: bool = True,
 ) -> Dims:
+    """The sizes; whatever `tie_word_embeddings` says, there is no head of its own."""
     return read_dims(
-        config,
+        config.overlay(tie_word_embeddings=True),
         layers=layers,
         hidden=hidden,
         heads=heads,
         intermediate=intermediate,
         vocab=vocab,
         max_positions=positions,
-        tied=tied,
     )
 
 
@@ -279,7 +279,7 @@ def _encoder(config: Config, dims: Dims, names: Names, *, extra: Iterable[Weight
         mlp_bias=True,
         norm_bias=True,
         extra=extra,
-        traits=(ENCODER_ONLY,),
+        traits=(ENCODER_ONLY, POOLING),
     )
 
 
@@ -293,7 +293,7 @@ def _rotary(config: Config, dims: Dims, *, types: int, bias: bool) -> ModelShape
         out_bias=bias,
         norm_bias=True,
         extra=_embeddings(config, dims, dims.hidden, types=types, learned=False),
-        traits=(ENCODER_ONLY,),
+        traits=(ENCODER_ONLY, POOLING),
     )
     if not bias:
         return shape

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from app.core.inventory import Part, Weight
 from app.core.model import ModelShape
+from app.resolve.architectures.blocks import serving_dtype
 from app.resolve.architectures.fields import Config
 
 POOLING = "pooling"
@@ -23,8 +24,18 @@ def with_task_head(config: Config, shape: ModelShape) -> ModelShape:
     if name.endswith(GENERATES):
         return shape
     if name.endswith("Model") and POOLING not in shape.traits:
-        return replace(shape, weights=_without_head(shape), traits=shape.traits | {POOLING})
+        return _for_pooling(shape, _without_head(shape))
     return shape
+
+
+def _for_pooling(shape: ModelShape, weights: tuple[Weight, ...]) -> ModelShape:
+    stored = shape.checkpoint_dtype
+    return replace(
+        shape,
+        weights=weights,
+        traits=shape.traits | {POOLING},
+        dtype=serving_dtype(stored, model_type=shape.model_type, pooling=True),
+    )
 
 
 def _without_head(shape: ModelShape) -> tuple[Weight, ...]:
@@ -38,9 +49,5 @@ def _with_score(config: Config, shape: ModelShape) -> ModelShape:
     score = Weight(
         name="score", shape=(num_labels, shape.hidden_size), part=Part.OTHER, linear=True
     )
-    return replace(
-        shape,
-        weights=(*_without_head(shape), score),
-        traits=shape.traits | {POOLING},
-        tie_word_embeddings=False,
-    )
+    pooled = _for_pooling(shape, (*_without_head(shape), score))
+    return replace(pooled, tie_word_embeddings=False)
