@@ -170,6 +170,7 @@ class HubClient:
             commit=ref.commit,
             source="hub",
             stale=ref.stale,
+            fresh_until=None if ref.commit == revision else ref.fresh_until,
             notes=_notes(repo_id, ref),
         )
 

@@ -42,6 +42,9 @@ class ModelFiles:
     """The local folder the files were read from; never part of an answer."""
     stale: bool = False
     """The hub could not be asked whether the revision still points to this commit."""
+    fresh_until: float | None = None
+    """When the client's clock reaches it, the hub is asked again where the revision points; None
+    for a commit, and for files of this machine, which are looked at anew each time."""
     notes: tuple[str, ...] = ()
 
 

@@ -32,6 +32,7 @@ class Configuration:
         source: Source,
         folder: str | None = None,
         stale: bool = False,
+        fresh_until: float | None = None,
         notes: tuple[str, ...] = (),
     ) -> ModelFiles:
         """The configuration with where it was found."""
@@ -47,6 +48,7 @@ class Configuration:
             gguf=self.gguf,
             folder=folder,
             stale=stale,
+            fresh_until=fresh_until,
             notes=notes,
         )
 

@@ -3,8 +3,10 @@
 In this order: the inline config; the catalogue; the machine's Hugging Face cache; the hub.
 """
 
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, replace
+from math import inf
 from typing import Any, Literal, Protocol
 
 from cachetools import LRUCache
@@ -19,6 +21,8 @@ from app.resolve.architectures.fields import Config
 
 ModelSource = Literal["config", "catalogue", "local_cache", "local_folder", "hub"]
 KEPT_SHAPES = 512
+LOCAL_FRESH_S = 5.0
+"""How long a model of this machine's cache is not looked up again."""
 MAX_CONFIG_DEPTH = 64
 
 
@@ -72,6 +76,8 @@ class ResolvedModel:
         checkpoint_bytes: Bytes of the published tensors, where the checkpoint itself says so.
         assumptions: What the answer rests on because of how the model was found.
         stale: Whether the hub could not be asked and older files were used.
+        fresh_until: When, on the monotonic clock, this may no longer be what the name means;
+            None where it stays so: the catalogue, an inline config, a commit.
     """
 
     id: str | None
@@ -81,16 +87,23 @@ class ResolvedModel:
     checkpoint_bytes: int | None = None
     assumptions: tuple[str, ...] = ()
     stale: bool = False
+    fresh_until: float | None = None
 
 
 class ModelResolver:
     """Resolves models; keeps the shapes of catalogue models and of files at a commit."""
 
-    def __init__(self, catalogue: ModelCatalogue, files: FilesOfModels) -> None:
+    def __init__(
+        self,
+        catalogue: ModelCatalogue,
+        files: FilesOfModels,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._catalogue = catalogue
         self._files = files
-        self._kept: LRUCache[tuple[str, str | None, str | None], ResolvedModel]
-        self._kept = LRUCache(maxsize=KEPT_SHAPES)
+        self._clock = clock
+        self._kept: LRUCache[Hashable, ResolvedModel] = LRUCache(maxsize=KEPT_SHAPES)
+        self._asked: LRUCache[Hashable, ResolvedModel] = LRUCache(maxsize=KEPT_SHAPES)
 
     async def resolve(
         self, request: ModelRequest, config: Mapping[str, Any] | None = None
@@ -113,13 +126,18 @@ class ModelResolver:
         return await self._from_files(request)
 
     def known(self, request: ModelRequest) -> ResolvedModel | None:
-        """The model where the catalogue answers, without waiting for anything; else None."""
-        if request.model is None or request.revision is not None or request.source == "hub":
+        """The model where catalogue or memory answers, without waiting for anything; else None."""
+        if request.model is None:
             return None
-        entry = self._catalogue.find(request.model)
+        entry = None
+        if request.revision is None and request.source != "hub":
+            entry = self._catalogue.find(request.model)
         if entry is None:
-            return None
-        key = (entry.id, None, None)
+            asked = self._asked.get(_question(request))
+            if asked is None or self._clock() >= (asked.fresh_until or inf):
+                return None
+            return asked
+        key = entry.id
         kept = self._kept.get(key)
         if kept is None:
             kept = self._kept[key] = catalogue_model(entry)
@@ -135,13 +153,25 @@ class ModelResolver:
         files = await self._files.fetch_model(
             repo_id, request.revision or "main", use_local_cache=request.source != "hub"
         )
-        key = (files.resolved_id, files.commit, request.assume)
+        key = (
+            files.requested_id,
+            files.resolved_id,
+            files.commit,
+            files.source,
+            files.notes,
+            request.assume,
+        )
         kept = self._kept.get(key) if files.commit else None
         if kept is None:
             kept = await self.read(files, request)
             if files.commit:
                 self._kept[key] = kept
-        return replace(kept, stale=True) if files.stale else kept
+        fresh_until = files.fresh_until
+        if files.source != "hub" and files.commit != request.revision:
+            fresh_until = self._clock() + LOCAL_FRESH_S
+        found = replace(kept, stale=files.stale, fresh_until=fresh_until)
+        self._asked[_question(request)] = found
+        return found
 
     async def read(self, files: ModelFiles, request: ModelRequest) -> ResolvedModel:
         """The model that some files describe.
@@ -169,6 +199,11 @@ class ModelResolver:
             checkpoint_bytes=total,
             assumptions=notes,
         )
+
+
+def _question(request: ModelRequest) -> Hashable:
+    """All that decides which files are read, and how."""
+    return request.model, request.revision, request.source, request.assume
 
 
 def shape_of(config: Mapping[str, Any], assume: str | None = None) -> ModelShape:
