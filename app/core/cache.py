@@ -89,6 +89,37 @@ class SlidingWindow(FullAttention):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class ConvWindow(CachePart):
+    """Inputs of a layer's short convolutions for the last `window` tokens (Inkling): `width`
+    elements a KV head, always in the model's precision.
+    """
+
+    kind: ClassVar[str] = "conv_window"
+    num_key_value_heads: int
+    width: int
+    window: int
+
+    @property
+    def padded_width(self) -> int:
+        """The width as an engine stores it: the next power of two."""
+        return 1 << (self.width - 1).bit_length()
+
+    def bytes_per_token(self, layout: CacheLayout) -> int:
+        """KV heads of the rank x width x bytes an element."""
+        heads = kv_heads_per_rank(self.num_key_value_heads, layout.tensor_parallel_size)
+        return ceil(heads * self.width * layout.model_dtype.bytes_per_element)
+
+    def tokens_held(self, context: int) -> int:
+        """At most the window."""
+        return min(context, self.window)
+
+    @property
+    def limit(self) -> int | None:
+        """The window."""
+        return self.window
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class ChunkedLocal(FullAttention):
     """K and V of the current chunk (Llama 4): at most `chunk` tokens; the peak is counted."""
 

@@ -4,10 +4,13 @@ The `get_kv_cache_spec` methods of the attention layers, of the recurrent layers
 DeepSeek-V4's own caches.
 """
 
+from dataclasses import replace
+
 from app.core.cache import (
     CachePart,
     ChunkedLocal,
     CompressedLatent,
+    ConvWindow,
     CrossAttention,
     FullAttention,
     MlaLatent,
@@ -87,6 +90,16 @@ def _spec(deployment: Deployment, settings: VllmSettings, part: CachePart, dtype
             block_size=block,
             page_bytes=page,
             content=("compressed", part.compress_ratio, part.entry_bytes),
+        )
+    if isinstance(part, ConvWindow):
+        token = replace(part, width=part.padded_width).bytes_per_token(deployment.layout)
+        return LayerSpec(
+            kind="window",
+            block_size=part.window,
+            page_bytes=part.window * token,
+            content=("conv", token),
+            window=part.window,
+            retained=settings.window_lookahead,
         )
     if isinstance(part, WindowedLatent):
         size = COMPRESSOR_BLOCKS.get(part.window, 0) if part.compressor else LOCAL_LATENT_BLOCK
