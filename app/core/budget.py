@@ -24,5 +24,10 @@ class MemoryBudget:
     def kv_budget_bytes(self) -> int:
         """Formula (4); negative where weights and headrooms exceed the memory."""
         return (
-            self.gpu_memory_bytes - self.weight_bytes - self.activation_bytes - self.overhead_bytes
+            self.gpu_memory_bytes
+            - self.weight_bytes
+            - self.activation_bytes
+            - self.overhead_bytes
+            - self.cuda_graph_bytes
+            - self.unrequested_bytes
         )
