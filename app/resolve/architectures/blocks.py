@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from app.core.cache import CachePart, FullAttention, MlaLatent, SlidingWindow
+from app.core.cache import CachePart, FullAttention, SlidingWindow
 from app.core.inventory import Part, Split, Weight
 from app.core.model import LayerGroup, ModelShape
 from app.core.precision import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, Precision, precision
@@ -69,13 +69,15 @@ def read_dims(
     """The common sizes in their usual spellings; keyword arguments are the class defaults.
 
     A missing KV head count means multi-head attention (= query heads) unless the class says
-    otherwise; a missing head_dim means hidden / heads unless the class says otherwise, a null one
+    otherwise (with a count that divides the query heads), a null one means that always; a missing head_dim means hidden / heads unless the class says otherwise, a null one
     means that always.
     """
     n_layers = config.integer(*LAYERS, default=layers, maximum=MAX_LAYERS)
     width = config.integer(*HIDDEN, default=hidden)
     n_heads = config.integer(*HEADS, default=heads)
-    default_kv = kv_heads if kv_heads and not config.has(*HEADS) else n_heads
+    default_kv = n_heads
+    if kv_heads and n_heads % kv_heads == 0 and KV_HEADS[0] not in config.data:
+        default_kv = kv_heads
     dim = config.optional_integer("head_dim")
     if dim is None and "head_dim" not in config.data:
         dim = head_dim
@@ -351,11 +353,6 @@ def mla_attention(
             **common,
         ),
     ]
-
-
-def mla_part(kv_lora_rank: int, qk_rope_head_dim: int) -> MlaLatent:
-    """The cache part of a latent-attention layer."""
-    return MlaLatent(kv_lora_rank=kv_lora_rank, qk_rope_head_dim=qk_rope_head_dim)
 
 
 def gated_mlp(
