@@ -19,22 +19,6 @@ from app.errors import InputError
 
 GIB = 2**30
 DIFFUSION_MAX_NUM_SEQS = 8
-UNDIVIDED_TOWERS = frozenset(
-    {
-        "deepseek_v4",
-        "diffusion_gemma",
-        "gemma3n",
-        "gemma4",
-        "gemma4_unified",
-        "interns1",
-        "internvl",
-        "internvl_chat",
-        "kimi_k25",
-        "kimi_k3",
-        "muse_glimmer",
-    }
-)
-"""Model types whose towers every rank runs whole, at least where their heads do not divide."""
 MODEL_FREE_METHODS = ("ngram", "suffix")
 """Speculation without a draft model: it adds no layers."""
 
@@ -49,15 +33,13 @@ def check_parallel(shape: ModelShape, arguments: VllmArguments, facts: Facts) ->
             f"the {heads} attention heads are not divisible by tensor_parallel_size {tp}",
             type="not_divisible",
         )
-    if shape.model_type not in UNDIVIDED_TOWERS:
-        for width in shape.tower_widths:
-            if width % tp:
-                raise _refuse(
-                    "tensor_parallel_size",
-                    f"the vision or audio tower's {width} heads are not divisible by "
-                    f"tensor_parallel_size {tp}",
-                    type="not_divisible",
-                )
+    for width, module in facts.split_widths:
+        if width % tp:
+            raise _refuse(
+                "tensor_parallel_size",
+                f"the {width} of {module} is not divisible by tensor_parallel_size {tp}",
+                type="not_divisible",
+            )
     dcp = arguments.decode_context_parallel_size
     if dcp > 1:
         _check_decode_context(shape, tp, dcp, facts)

@@ -19,12 +19,29 @@ from app.core.cache import (
     SparseIndexer,
     WindowedLatent,
 )
+from app.core.inventory import Part, Split
 from app.core.model import LayerGroup, ModelShape
 
 ATTENTION_FREE = frozenset({"mamba", "mamba2", "falcon_mamba"})
 """Model types of classes that the engine calls attention-free: no prefix caching by default."""
 IGNORING_CACHE_DTYPE = frozenset({"falcon", "RefinedWeb", "RefinedWebModel"})
 """Model types whose attention is built without the cache's settings (`falcon.py`)."""
+UNDIVIDED_TOWERS = frozenset(
+    {
+        "deepseek_v4",
+        "diffusion_gemma",
+        "gemma3n",
+        "gemma4",
+        "gemma4_unified",
+        "interns1",
+        "internvl",
+        "internvl_chat",
+        "kimi_k25",
+        "kimi_k3",
+        "muse_glimmer",
+    }
+)
+"""Model types whose vision towers every rank runs whole, at least where heads do not divide."""
 GEMMA4 = ("gemma4", "diffusion_gemma", "embedding_gemma2")
 """Model types whose class asks for one FlashAttention version over mixed head widths."""
 
@@ -40,6 +57,7 @@ class Facts:
         drafts: The same for prediction modules, numbered after the layers.
         attention: Parts served by ordinary attention backends.
         head_dim: Widest key head, which the engine takes for the model's.
+        split_widths: Widths that tensor parallelism divides, each with a module that has it.
     """
 
     layers: CachedLayers
@@ -62,6 +80,7 @@ class Facts:
     diffusion: bool
     ignores_cache_dtype: bool
     max_item_tokens: int
+    split_widths: tuple[tuple[int, str], ...]
 
     @property
     def is_hybrid(self) -> bool:
@@ -121,12 +140,32 @@ def model_facts(shape: ModelShape) -> Facts:
         max_item_tokens=GEMMA4_VIDEO_TOKENS
         if gemma4 and prefix_lm and "multimodal" in traits
         else 0,
+        split_widths=_split_widths(shape),
     )
 
 
 def is_windowed(part: CachePart) -> bool:
     """Whether a layer keeps only the last tokens of ordinary attention."""
     return isinstance(part, SlidingWindow)
+
+
+def _split_widths(shape: ModelShape) -> tuple[tuple[int, str], ...]:
+    """Outputs of column-parallel and inputs of row-parallel matrices, each width once. Towers for
+    sound run whole; so do some for pictures.
+    """
+    widths: dict[int, str] = {}
+    whole_vision = shape.model_type in UNDIVIDED_TOWERS
+    for weight in shape.weights:
+        towers = weight.part is Part.AUDIO or (whole_vision and weight.part is Part.VISION)
+        if not weight.linear or towers or weight.part is Part.MTP:
+            continue
+        if weight.split is Split.COLUMN:
+            widths.setdefault(weight.shape[0], weight.name)
+        elif weight.split is Split.ROW:
+            widths.setdefault(weight.shape[-1], weight.name)
+    if not whole_vision:
+        widths |= dict.fromkeys(shape.tower_widths, "a vision or audio tower's attention")
+    return tuple(widths.items())
 
 
 def _cached(groups: Iterable[LayerGroup]) -> CachedLayers:

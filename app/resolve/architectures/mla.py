@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from app.core.cache import CachePart, SparseIndexer
+from app.core.cache import CachePart, MlaLatent, SparseIndexer
 from app.core.inventory import Part, Split, Weight
 from app.core.model import LayerGroup, ModelShape
 from app.resolve.architectures.blocks import (
@@ -11,7 +11,6 @@ from app.resolve.architectures.blocks import (
     group_layers,
     linear,
     mla_attention,
-    mla_part,
     model_shape,
     norms,
     uniform_groups,
@@ -101,7 +100,11 @@ def latent_attention(
 
 def latent_part(latent: Latent) -> CachePart:
     """What latent attention caches."""
-    return mla_part(latent.kv_lora_rank, latent.qk_rope_head_dim)
+    return MlaLatent(
+        kv_lora_rank=latent.kv_lora_rank,
+        qk_rope_head_dim=latent.qk_rope_head_dim,
+        qk_nope_head_dim=latent.qk_nope_head_dim,
+    )
 
 
 def indexer_weights(
