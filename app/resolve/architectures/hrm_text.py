@@ -49,7 +49,7 @@ def hrm_text(config: Config) -> ModelShape:
     if passes > MAX_LAYERS:
         raise config.fail("H_cycles", f"makes more than {MAX_LAYERS} passes over layers")
     dims = replace(dims, layers=passes)
-    prefix_lm = config.boolean("prefix_lm", default=True)
+    bidirectional = config.boolean("prefix_lm", default=True)
     return model_shape(
         config,
         dims,
@@ -68,7 +68,7 @@ def hrm_text(config: Config) -> ModelShape:
                 )
             ),
         ],
-        traits=("prefix_lm",) if prefix_lm else (),
+        traits=("bidirectional_prompt",) if bidirectional else (),
     )
 
 
