@@ -177,6 +177,34 @@ class SparseIndexer(CachePart):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class PooledIndexer(CachePart):
+    """Index keys pooled over `pool` tokens (GLM-5.3-Flash): one 8-bit key with its scale a pool, and
+    key and gate of every token of the unfinished pool in 16 bits.
+    """
+
+    kind: ClassVar[str] = "pooled_indexer"
+    index_head_dim: int
+    pool: int
+
+    def bytes_per_token(self, layout: CacheLayout) -> int:
+        """One pooled key with its scales."""
+        return self.index_head_dim + 4 * ceil(self.index_head_dim / 128)
+
+    def fixed_bytes(self, layout: CacheLayout) -> int:
+        """Room for one unfinished pool."""
+        return self.pool * 2 * self.index_head_dim * 2
+
+    def tokens_held(self, context: int) -> int:
+        """Whole pools."""
+        return context // self.pool
+
+    @property
+    def stride(self) -> int:
+        """Tokens a pool."""
+        return self.pool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class CompressedLatent(CachePart):
     """DeepSeek-V4: one stored entry per `compress_ratio` tokens, its bytes fixed by the format.
 

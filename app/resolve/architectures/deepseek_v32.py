@@ -56,13 +56,13 @@ def _indexed(config: Config, dims: Dims, latent: Latent, *, index_heads: int) ->
             heads=config.integer("index_n_heads", default=index_heads),
             head_dim=config.integer("index_head_dim", default=128),
         ),
-        indexed=_own_indexers(config, dims.layers),
+        indexed=own_indexers(config, dims.layers),
         mtp=1,
         traits=("sparse_attention",),
     )
 
 
-def _own_indexers(config: Config, layers: int) -> list[bool]:
+def own_indexers(config: Config, layers: int) -> list[bool]:
     """Layers that run their own indexer: listed, as a pattern of F and S, or each n-th."""
     name = "indexer_types" if config.has("indexer_types") else "index_topk_pattern"
     kinds = config.get(name)
