@@ -1,0 +1,386 @@
+"""Decoders with plain or windowed attention, classic mixtures of experts, and text encoders.
+
+`transformers_counts.jsonl` holds small configs and the parameters that transformers 5.24 makes of
+them (`AutoConfig.for_model(**config)`, the model built on the meta device, tied weights counted
+once): every family with its class's defaults, at small sizes, and with each of its switches turned.
+"""
+
+import json
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.core.cache import FullAttention, SlidingWindow
+from app.core.inventory import Part
+from app.core.precision import BFLOAT16, FLOAT16
+from app.errors import InputError, KvmathError
+from app.resolve.architectures import shape_from_config
+
+COUNTS = Path(__file__).with_name("transformers_counts.jsonl")
+
+
+def _counted() -> dict[str, list[tuple[dict[str, Any], int]]]:
+    by_type = defaultdict(list)
+    for line in COUNTS.read_text(encoding="utf-8").splitlines():
+        row = json.loads(line)
+        by_type[row["config"]["model_type"]].append((row["config"], row["parameters"]))
+    return by_type
+
+
+@pytest.mark.parametrize(("model_type", "rows"), sorted(_counted().items()))
+def test_parameters_are_those_of_transformers(
+    model_type: str, rows: list[tuple[dict[str, Any], int]]
+) -> None:
+    for config, expected in rows:
+        assert shape_from_config(config).parameters.total == expected, (model_type, config)
+
+
+def parts(config: dict[str, Any]) -> dict[int, FullAttention | None]:
+    """What each layer keeps."""
+    kept: dict[int, FullAttention | None] = {}
+    for group in shape_from_config(config).groups:
+        part = group.parts[0] if group.parts else None
+        assert part is None or isinstance(part, FullAttention)
+        kept.update(dict.fromkeys(group.layers, part))
+    return dict(sorted(kept.items()))
+
+
+def windows(config: dict[str, Any]) -> list[int | None]:
+    """The window of each layer, None where it keeps everything."""
+    return [
+        part.window if isinstance(part, SlidingWindow) else None for part in parts(config).values()
+    ]
+
+
+SIZES = {"hidden_size": 64, "num_attention_heads": 4, "vocab_size": 10, "intermediate_size": 8}
+FOUR = {**SIZES, "num_hidden_layers": 4}
+SIX = {**SIZES, "num_hidden_layers": 6}
+
+
+@pytest.mark.parametrize(
+    ("config", "expected"),
+    [
+        # an absent window is the class's own, a null one is none: Mistral 7B v0.1 against v0.2
+        ({"model_type": "mistral", **FOUR}, [4096] * 4),
+        ({"model_type": "mistral", **FOUR, "sliding_window": None}, [None] * 4),
+        ({"model_type": "mistral", **FOUR, "sliding_window": 0}, [None] * 4),
+        # Qwen states a window and does not use it
+        ({"model_type": "qwen2", **FOUR, "sliding_window": 8}, [None] * 4),
+        (
+            {
+                "model_type": "qwen2",
+                **FOUR,
+                "sliding_window": 8,
+                "use_sliding_window": True,
+                "max_window_layers": 2,
+            },
+            [None, None, 8, 8],
+        ),
+        # Gemma 2 says nothing about its pattern, Gemma 3 a period
+        ({"model_type": "gemma2", **FOUR, "sliding_window": 8}, [8, None, 8, None]),
+        ({"model_type": "gemma3_text", **SIX, "sliding_window": 8}, [8] * 5 + [None]),
+        (
+            {"model_type": "gemma3_text", **FOUR, "sliding_window": 8, "sliding_window_pattern": 2},
+            [8, None, 8, None],
+        ),
+        # a list of kinds wins over any pattern, and may go on after the last layer (MTP)
+        (
+            {
+                "model_type": "olmo3",
+                **FOUR,
+                "sliding_window": 8,
+                "layer_types": ["full_attention"] + ["sliding_attention"] * 4,
+            },
+            [None, 8, 8, 8],
+        ),
+        # EXAONE 4 writes a string
+        (
+            {"model_type": "exaone4", **FOUR, "sliding_window": 8, "sliding_window_pattern": "LG"},
+            [8, None, 8, None],
+        ),
+        ({"model_type": "exaone4", **FOUR, "sliding_window": None}, [None] * 4),
+        # Cohere sees `sliding_window` tokens before the current one
+        ({"model_type": "cohere2", **FOUR, "sliding_window": 8}, [9, 9, 9, None]),
+        # the first of each four is full, not the last
+        ({"model_type": "granite_swa", **FOUR, "sliding_window": 8}, [None, 8, 8, 8]),
+        ({"model_type": "cwm", **FOUR, "sliding_window": 8}, [None, 8, 8, 8]),
+        # Beam's last layer is full whatever the period says
+        ({"model_type": "beam", **FOUR, "sliding_window": 8}, [8, 8, 8, None]),
+        # SmolLM3: only layers without rotary positions may have a window
+        (
+            {
+                "model_type": "smollm3",
+                **FOUR,
+                "sliding_window": 8,
+                "use_sliding_window": True,
+            },
+            [None, None, None, 8],
+        ),
+        # GPT-Neo counts runs of kinds
+        (
+            {
+                "model_type": "gpt_neo",
+                "hidden_size": 64,
+                "num_heads": 4,
+                "num_layers": 4,
+                "window_size": 8,
+                "attention_types": [[["global", "local"], 1], [["local"], 2]],
+            },
+            [None, 8, 8, 8],
+        ),
+        # HRM runs 1 layer a stack 2 x (3 + 1) times; LoopCoder's second pass has a window
+        ({"model_type": "hrm_text", **SIZES, "num_hidden_layers": 1}, [None] * 8),
+        (
+            {
+                "model_type": "iquestloopcoder",
+                **SIZES,
+                "num_hidden_layers": 2,
+                "max_position_embeddings": 8,
+            },
+            [None, None, 64, 64],
+        ),
+        # Dory's middle two layers run twice
+        (
+            {
+                "model_type": "dory",
+                **FOUR,
+                "sliding_window": 8,
+                "n_input_layers": 1,
+                "n_output_layers": 1,
+            },
+            [8, 8, 8, None, 8, 8],
+        ),
+        # published with attention and MLP as layers of their own
+        (
+            {
+                "model_type": "dory",
+                **FOUR,
+                "sliding_window": 8,
+                "layer_types": ["sliding_attention", "mlp", "full_attention", "mlp"],
+                "n_input_layers": 2,
+                "n_output_layers": 2,
+            },
+            [8, None],
+        ),
+    ],
+)
+def test_windows_follow_the_config(config: dict[str, Any], expected: list[int | None]) -> None:
+    assert windows(config) == expected
+
+
+@pytest.mark.parametrize(
+    ("config", "kv_heads", "head_dim"),
+    [
+        # absent: the class's own count; null: one a query head
+        ({"model_type": "mistral", "num_attention_heads": 32}, 8, 128),
+        ({"model_type": "llama", "num_attention_heads": 32}, 32, 128),
+        ({"model_type": "mistral", "num_key_value_heads": None}, 32, 128),
+        # head_dim absent: Qwen 3's own 128; null: width over heads
+        ({"model_type": "qwen3", "hidden_size": 1024, "num_attention_heads": 16}, 16, 128),
+        (
+            {
+                "model_type": "qwen3",
+                "hidden_size": 1024,
+                "num_attention_heads": 16,
+                "head_dim": None,
+            },
+            16,
+            64,
+        ),
+        # one KV head, unless the decoder is of the new architecture (180B says both)
+        ({"model_type": "falcon", "multi_query": True}, 1, 64),
+        (
+            {
+                "model_type": "falcon",
+                "multi_query": True,
+                "new_decoder_architecture": True,
+                "num_kv_heads": 8,
+                "num_attention_heads": 232,
+                "hidden_size": 14848,
+            },
+            8,
+            64,
+        ),
+        ({"model_type": "RefinedWeb", "n_head": 128, "n_head_kv": 8, "hidden_size": 8192}, 8, 64),
+        ({"model_type": "gpt_bigcode", "n_embd": 2048, "n_head": 16}, 1, 128),
+        ({"model_type": "gpt_bigcode", "n_head": 12, "multi_query": False}, 12, 64),
+        (
+            {"model_type": "chatglm", "multi_query_attention": True, "multi_query_group_num": 2},
+            2,
+            128,
+        ),
+        ({"model_type": "chatglm", "multi_query_attention": False}, 32, 128),
+        (
+            {
+                "model_type": "dbrx",
+                "d_model": 6144,
+                "n_heads": 48,
+                "attn_config": {"kv_n_heads": 8},
+            },
+            8,
+            128,
+        ),
+        ({"model_type": "phi-msft", "n_embd": 2560, "n_head": 32, "n_head_kv": None}, 32, 80),
+        ({"model_type": "qwen", "kv_channels": 128}, 32, 128),
+        # latent weights, cached head by head: 64 + 32 wide
+        ({"model_type": "minicpm3"}, 40, 96),
+        ({"model_type": "jetmoe"}, 16, 128),
+        ({"model_type": "minimind", "dim": 768, "n_heads": 8, "n_kv_heads": 2}, 2, 96),
+    ],
+)
+def test_heads_follow_the_config(config: dict[str, Any], kv_heads: int, head_dim: int) -> None:
+    part = parts(config)[0]
+    assert part is not None
+    assert (part.num_key_value_heads, part.head_dim) == (kv_heads, head_dim)
+
+
+@pytest.mark.parametrize(
+    ("config", "total", "active"),
+    [
+        # DBRX, 132B with 36B active as announced. A layer: qkv 6144 x 8192, out 6144 x 6144, two
+        # norms, router 16 x 6144 and 16 (active: 4) experts of three 6144 x 10752 matrices;
+        # embedding and head 2 x 100352 x 6144 and the last norm
+        (
+            {
+                "model_type": "dbrx",
+                "d_model": 6144,
+                "n_heads": 48,
+                "n_layers": 40,
+                "vocab_size": 100352,
+                "attn_config": {"kv_n_heads": 8},
+                "ffn_config": {"ffn_hidden_size": 10752, "moe_num_experts": 16, "moe_top_k": 4},
+            },
+            40 * (50_331_648 + 37_748_736 + 12_288 + 98_304 + 16 * 198_180_864) + 1_233_131_520,
+            40 * (50_331_648 + 37_748_736 + 12_288 + 98_304 + 4 * 198_180_864) + 1_233_131_520,
+        ),
+        # one gate, one expert of three 4 x 2 matrices of two, a layer; the rest is used always:
+        # embedding and head 2 x 3 x 4, q k v o 4 x 16, norms 3 x 4, router 2 x 4
+        (
+            {
+                "model_type": "mixtral",
+                "hidden_size": 4,
+                "num_attention_heads": 1,
+                "num_key_value_heads": 1,
+                "intermediate_size": 2,
+                "vocab_size": 3,
+                "num_hidden_layers": 1,
+                "num_local_experts": 2,
+                "num_experts_per_tok": 1,
+            },
+            24 + 64 + 12 + 8 + 48,
+            24 + 64 + 12 + 8 + 24,
+        ),
+    ],
+)
+def test_active_parameters(config: dict[str, Any], total: int, active: int) -> None:
+    counted = shape_from_config(config).parameters
+    assert (counted.total, counted.active) == (total, active)
+
+
+def test_qwen1_halves_its_intermediate_size() -> None:
+    sizes = {"hidden_size": 64, "num_attention_heads": 4, "kv_channels": 16, "num_hidden_layers": 1}
+    shape = shape_from_config(
+        {
+            "model_type": "qwen",
+            "architectures": ["QWenLMHeadModel"],
+            **sizes,
+            "intermediate_size": 10,
+        }
+    )
+    # w1, w2 and c_proj of width 5; the class name ends in "Model" and generates all the same
+    assert shape.parameters.by_part[Part.MLP] == 3 * 5 * 64
+    assert Part.HEAD in shape.parameters.by_part
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"model_type": "bert"},
+        {"model_type": "qwen2", "is_causal": False},
+        {"model_type": "llama", "architectures": ["LlamaBidirectionalModel"]},
+        {"model_type": "gemma3_text", "use_bidirectional_attention": True},
+    ],
+)
+def test_encoders_keep_nothing(config: dict[str, Any]) -> None:
+    assert set(parts(config).values()) == {None}
+
+
+@pytest.mark.parametrize(
+    ("config", "expected"),
+    [
+        # linear and dynamic scalings multiply, yarn states the product itself
+        (
+            {"max_position_embeddings": 4096, "rope_scaling": {"type": "linear", "factor": 2.0}},
+            8192,
+        ),
+        (
+            {"max_position_embeddings": 4096, "rope_scaling": {"rope_type": "yarn", "factor": 4}},
+            4096,
+        ),
+        ({"max_position_embeddings": 4096, "rope_parameters": None}, 4096),
+        # the smallest that is stated; `model_max_length` over all
+        ({"max_position_embeddings": 4096, "seq_length": 2048}, 2048),
+        ({"max_position_embeddings": 4096, "model_max_length": 8192}, 8192),
+        # LongRoPE is served at its original length
+        (
+            {
+                "max_position_embeddings": 131072,
+                "original_max_position_embeddings": 4096,
+                "rope_scaling": {"type": "longrope", "factor": 32.0},
+            },
+            4096,
+        ),
+    ],
+)
+def test_longest_sequence(config: dict[str, Any], expected: int) -> None:
+    assert shape_from_config({"model_type": "llama", **config}).max_position_embeddings == expected
+
+
+@pytest.mark.parametrize(
+    ("config", "expected"),
+    [
+        ({"model_type": "llama", "torch_dtype": "float32"}, BFLOAT16),
+        ({"model_type": "bert", "torch_dtype": "float32"}, FLOAT16),
+        ({"model_type": "gemma2", "torch_dtype": "float16"}, BFLOAT16),
+        ({"model_type": "llama", "torch_dtype": "float16"}, FLOAT16),
+    ],
+)
+def test_served_precision(config: dict[str, Any], expected: object) -> None:
+    assert shape_from_config(config).dtype is expected
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"model_type": "llama", "num_attention_heads": 0},
+        {"model_type": "llama", "hidden_size": 100, "num_attention_heads": 3},
+        {"model_type": "olmo3", "layer_types": ["full_attention"]},
+        {"model_type": "olmo3", "layer_types": ["mamba"] * 32},
+        {"model_type": "qwen2_moe", "decoder_sparse_step": 0},
+        {"model_type": "gpt_neo", "attention_types": [[["global"], 10**9]]},
+        {"model_type": "gpt_neo", "attention_types": [1]},
+        {"model_type": "hrm_text", "H_cycles": 4096},
+        {"model_type": "dory", "n_recurrent_layers": 3},
+        {"model_type": "mpt", "attn_config": []},
+        {"model_type": "xverse"},
+    ],
+)
+def test_impossible_configs_are_refused(config: dict[str, Any]) -> None:
+    with pytest.raises(InputError):
+        shape_from_config(config)
+
+
+HOSTILE: tuple[Any, ...] = (None, -1, 0, 2**63, 1.5, "x", "12", True, [], [None], {}, float("nan"))
+
+
+@pytest.mark.parametrize("model_type", sorted(_counted()))
+def test_no_value_crashes_a_family(model_type: str) -> None:
+    config = dict(_counted()[model_type][-1][0])
+    for name in config.keys() - {"model_type"}:
+        for value in HOSTILE:
+            try:
+                shape_from_config({**config, name: value})
+            except KvmathError:
+                continue
