@@ -8,7 +8,7 @@ HOST ?= 127.0.0.1
 PORT ?= 8000
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help setup run test pytest lint format openapi truth bench lock clean
+.PHONY: help setup run test pytest lint format openapi reference truth bench lock clean
 
 help: ## this list
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -39,6 +39,7 @@ lint: setup ## style, types, import contract, container files, committed OpenAPI
 	$(BIN)/check-jsonschema --builtin-schema vendor.compose-spec docker-compose.yml
 	$(BIN)/check-jsonschema --schemafile app/catalog/gpu_catalog.schema.json gpu_catalog.json
 	$(BIN)/python -m app.openapi --check openapi/openapi.json
+	$(BIN)/python -m app.render.reference --check README.md
 
 format: setup ## let ruff rewrite what it can
 	$(BIN)/ruff check --fix .
@@ -46,6 +47,9 @@ format: setup ## let ruff rewrite what it can
 
 openapi: setup ## write openapi/openapi.json
 	$(BIN)/python -m app.openapi --write openapi/openapi.json
+
+reference: setup ## write the quick reference table into README.md
+	$(BIN)/python -m app.render.reference --write README.md
 
 truth: setup ## our figures against ../shared/truth, by family; writes docs/accuracy.md
 	$(BIN)/python -m tests.truth.report

@@ -179,9 +179,7 @@ class ModelResolver:
         Raises:
             InputError, HubError: as `resolve`.
         """
-        shape = shape_of(files.config, request.assume)
-        if shape.quantization is None and files.quantization is not None:
-            shape = replace(shape, quantization=files.quantization)
+        shape = _quantised(shape_of(files.config, request.assume), files.quantization)
         total: int | None = None
         notes = files.notes
         if files.gguf is not None:
@@ -230,9 +228,16 @@ def catalogue_model(entry: CatalogueModel) -> ResolvedModel:
         id=entry.id,
         revision=entry.revision,
         source="catalogue",
-        shape=build(Config(entry.facts)),
+        shape=_quantised(build(Config(entry.facts)), entry.facts.get("hf_quant_config")),
         checkpoint_bytes=entry.checkpoint_bytes,
     )
+
+
+def _quantised(shape: ModelShape, hf_quant_config: Mapping[str, Any] | None) -> ModelShape:
+    """`shape` as hf_quant_config.json describes it, where its config says nothing."""
+    if shape.quantization is not None or hf_quant_config is None:
+        return shape
+    return replace(shape, quantization=dict(hf_quant_config))
 
 
 def _check_depth(config: Mapping[str, Any]) -> None:

@@ -1,0 +1,41 @@
+"""Every call that README and the documentation print answers."""
+
+import re
+import shlex
+from urllib.parse import urlsplit
+
+import httpx
+import pytest
+
+from app.render.reference import with_table
+from tests.conftest import ROOT
+
+PAGES = ("README.md", "docs/questions.md")
+
+
+def calls(page: str) -> list[str]:
+    """The request targets of a page's curl commands."""
+    lines = (ROOT / page).read_text(encoding="utf-8").splitlines()
+    commands = [shlex.split(line) for line in lines if line.startswith("    curl ")]
+    targets = [word for command in commands for word in command if word.startswith("127.0.0.1")]
+    assert len(targets) == len(commands)
+    parts = [urlsplit(f"http://{target}") for target in targets]
+    return [f"{part.path}?{part.query}" for part in parts]
+
+
+@pytest.mark.parametrize("target", [call for page in PAGES for call in calls(page)])
+async def test_a_printed_call_answers(client: httpx.AsyncClient, target: str) -> None:
+    response = await client.get(target)
+    assert response.status_code == 200, response.text
+
+
+def test_the_quick_reference_is_the_catalogues() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert with_table(text) == text
+
+
+def test_every_linked_page_exists() -> None:
+    for page in ("README.md", *(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md"))):
+        text = (ROOT / page).read_text(encoding="utf-8")
+        for target in re.findall(r"\]\((?!https?:)([^)#]+)", text):
+            assert ((ROOT / page).parent / target).exists(), (page, target)
