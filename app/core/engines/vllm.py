@@ -4,6 +4,7 @@
 each module beside this one names the files it follows:
 
 - `vllm_arguments`: what may be asked, and the settings that result
+- `vllm_served`: what it does not serve
 - `vllm_defaults`: settings by GPU, entry point and kind of model; refusals of parallel sizes
 - `vllm_cache_dtype`: cache precisions and their bytes
 - `vllm_facts`: what the engine reads off a model
@@ -36,6 +37,7 @@ from app.core.engines.vllm_defaults import (
 from app.core.engines.vllm_facts import Facts, model_facts
 from app.core.engines.vllm_groups import group_layers
 from app.core.engines.vllm_layers import layer_specs
+from app.core.engines.vllm_served import check_served, dropped
 from app.core.engines.vllm_specs import promote_windows
 from app.core.hardware import Gpu
 from app.core.model import ModelShape
@@ -64,6 +66,7 @@ def plan_cache(
     device = gpu or H100
     capability = device.compute_capability or (9, 0)
     facts = model_facts(shape)
+    check_served(shape, facts)
     check_parallel(shape, arguments, facts)
     use_drafts, drafted, lookahead = speculation(shape, arguments)
     caching = prefix_caching(facts, arguments)
@@ -114,6 +117,7 @@ def plan_cache(
         assumptions=(
             *_assumptions(gpu, settings, arguments, facts),
             *_odd_block_size(arguments, backends),
+            *dropped(shape),
         ),
     )
 

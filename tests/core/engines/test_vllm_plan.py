@@ -1,11 +1,20 @@
 """vLLM 0.33's planning on hand-made models; the arithmetic of each figure stands beside it."""
 
+from dataclasses import replace
+
 import pytest
 
-from app.core.cache import ChunkedLocal, CompressedLatent, SparseIndexer, WindowedLatent
+from app.core.cache import (
+    ChunkedLocal,
+    CompressedLatent,
+    CrossAttention,
+    SparseIndexer,
+    WindowedLatent,
+)
 from app.core.engines.vllm import VllmArguments, plan_cache
+from app.core.inventory import Part, Split, Weight
 from app.core.precision import FLOAT32
-from app.core.recurrent import GatedDeltaState, Mamba2State
+from app.core.recurrent import GatedDeltaState, Mamba2State, UnitState
 from app.errors import InputError
 from tests.core.engines.shapes import A100, B200, H100, full, latent, model, window
 
@@ -248,3 +257,36 @@ def test_a_model_that_caches_nothing_has_one_block() -> None:
     assert (plan.request_bytes(512), plan.capacity(10 * GIB).num_blocks) == (0, 1)
     with pytest.raises(InputError, match="Triton"):
         plan_cache(shape, VllmArguments(kv_cache_dtype="fp8"), A100)
+
+
+def test_encoder_decoders_other_than_a_few_are_not_served() -> None:
+    crossing = CrossAttention(
+        num_key_value_heads=8, head_dim=64, v_head_dim=64, encoder_tokens=1500
+    )
+    layer = (full(8, 64), crossing)
+    with pytest.raises(InputError, match="does not serve"):
+        plan_cache(model((6, layer), heads=8), VllmArguments(), H100)
+    whisper = model((6, layer), heads=8, model_type="whisper")
+    plan = plan_cache(whisper, VllmArguments(max_model_len=448), H100)
+    # the encoder's part reserves a whole batch: 8192 / 16
+    assert plan.blocks_by_group(448) == (28, 512)
+    assert plan.blocks_by_group(1) == (1, 512)
+
+
+def test_recurrences_without_an_engine_are_not_served() -> None:
+    with pytest.raises(InputError, match="recurrence"):
+        plan_cache(model((2, UnitState(units=32, state_per_unit=64))), VllmArguments(), H100)
+
+
+def test_a_width_that_does_not_divide_is_named() -> None:
+    weight = Weight(
+        name="visual.mlp.up", shape=(3420, 1280), part=Part.VISION, split=Split.COLUMN, linear=True
+    )
+    shape = replace(model((2, full())), weights=(weight,))
+    with pytest.raises(InputError, match=r"3420 of visual\.mlp\.up"):
+        plan_cache(shape, VllmArguments(tensor_parallel_size=8), H100)
+
+
+def test_a_class_that_is_gone_is_said() -> None:
+    shape = model((2, full()), architecture="BaichuanForCausalLM")
+    assert "0.23.0" in " ".join(plan_cache(shape, VllmArguments(), H100).assumptions)
