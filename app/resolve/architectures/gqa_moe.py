@@ -99,7 +99,6 @@ def moe_decoder(
     correction_counts: bool = False,
     modules: Sequence[int] = (),
     module_window: int | None = None,
-    module_is_dense: bool = False,
     extra: Iterable[Weight] = (),
     traits: Iterable[str] = (),
 ) -> ModelShape:
@@ -141,7 +140,7 @@ def moe_decoder(
 
     routed = chosen(sparse, True) if moe.num_experts else ()
     dense = chosen(sparse, False) if moe.num_experts else dims.all_layers
-    drafting = block((), modules) if module_is_dense else block(modules, ())
+    drafting = block(modules, ())
     if modules:
         drafting += attention(
             at,

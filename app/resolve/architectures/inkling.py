@@ -222,7 +222,8 @@ def _dense(at: str, dims: Dims, layers: Sequence[int]) -> list[Weight]:
         fused="gate_up_proj",
     )
     down = replace(up, name=f"{at}.mlp.w2_md", shape=shape[::-1], split=Split.ROW, fused=None)
-    return [up, up, down]
+    scale = vector(f"{at}.mlp.global_scale", 1, part=Part.MLP, layers=layers, dtype=FLOAT32)
+    return [up, up, down, scale]
 
 
 def _mtp(config: Config, dims: Dims, kinds: Sequence[Kind], kernel: int) -> list[Weight]:

@@ -1,6 +1,6 @@
 """The decoder that multi-head latent attention models share (DeepSeek-V2 and its descendants)."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from app.core.cache import CachePart, MlaLatent, SparseIndexer
@@ -152,11 +152,13 @@ def mla_decoder(
     indexer: Indexer | None = None,
     indexed: Sequence[bool] = (),
     mtp: int = 0,
+    each: Callable[[Sequence[int]], list[Weight]] = lambda _: [],
     extra: Iterable[Weight] = (),
     traits: Iterable[str] = (),
 ) -> ModelShape:
     """A decoder of latent attention and experts. `indexed` flags the layers with an indexer of
-    their own, `mtp` is the class's count of prediction modules, `extra` whatever else there is.
+    their own, `mtp` is the class's count of prediction modules; `each` gives what else is in given
+    layers (of modules too), `extra` what else there is outside them.
     """
     at = config.prefix + "model.layers.{layer}"
     layers = dims.all_layers
@@ -168,12 +170,14 @@ def mla_decoder(
         *feed_forward(at, dims, moe, sparse, corrected=corrected),
         *norms(at, dims.hidden, layers, "input_layernorm", "post_attention_layernorm"),
         vector(config.prefix + "model.norm", dims.hidden),
+        *each(layers),
         *extra,
     ]
     block = [
         *latent_attention(at, dims, latent, modules, bias=bias),
         *(routed_mlp(at, dims, moe, modules, corrected=corrected) if moe.num_experts else ()),
         *norms(at, dims.hidden, modules, "input_layernorm", "post_attention_layernorm"),
+        *(each(modules) if modules else ()),
     ]
     parts: tuple[CachePart, ...] = (latent_part(latent),)
     if indexer is not None:

@@ -1,0 +1,103 @@
+"""Hunyuan 4: latent attention with an indexer, sinks and a gate, in several residual streams."""
+
+from collections.abc import Sequence
+
+from app.core.inventory import Part, Split, Weight
+from app.core.model import ModelShape
+from app.core.precision import FLOAT32
+from app.resolve.architectures import family
+from app.resolve.architectures.blocks import Dims, linear, read_dims
+from app.resolve.architectures.blocks_moe import read_moe, sparse_layers
+from app.resolve.architectures.deepseek_v32 import own_indexers
+from app.resolve.architectures.fields import Config
+from app.resolve.architectures.gqa_moe import sinks
+from app.resolve.architectures.mla import (
+    Indexer,
+    Latent,
+    mla_decoder,
+    read_latent,
+)
+
+PERIOD = 4
+
+
+@family("hy_v4", architectures=("HYV4ForCausalLM",))
+def hy_v4(config: Config) -> ModelShape:
+    """A latent a token in every layer, an 8-bit index key in the first and in each fourth from the
+    second on. Defaults: HYV4Config.
+    """
+    dims = read_dims(
+        config,
+        layers=34,
+        hidden=2816,
+        heads=32,
+        head_dim=256,
+        intermediate=6912,
+        vocab=120832,
+        max_positions=262144,
+    )
+    latent = read_latent(config, nope=192, v=256)
+    indexed = (
+        own_indexers(config, dims.layers)
+        if config.has("indexer_types")
+        else [index == 0 or index % PERIOD == 1 for index in range(dims.layers)]
+    )
+    streams = config.integer("hc_mult", default=4)
+    at = config.prefix + "model.layers.{layer}"
+    width = streams * dims.hidden
+    head = {"fn": (streams, width), "base": (streams,), "scale": (1,)}
+
+    def each(layers: Sequence[int]) -> list[Weight]:
+        return [
+            *_gate(at, dims, latent, layers),
+            *sinks(at, dims, layers),
+            *_streams(at, streams, width, layers),
+        ]
+
+    return mla_decoder(
+        config,
+        dims,
+        latent,
+        read_moe(config, experts=256, top_k=8, width=768, shared=1),
+        sparse_layers(config, dims.layers, first_dense=1),
+        indexer=Indexer(
+            heads=config.integer("index_n_heads", default=16),
+            head_dim=config.integer("index_head_dim", default=128),
+        ),
+        indexed=indexed,
+        each=each,
+        extra=[
+            _array(f"{config.prefix}model.hc_head.hc_{name}", shape, None)
+            for name, shape in head.items()
+        ],
+        traits=("attention_sinks", "sparse_attention"),
+    )
+
+
+def _gate(at: str, dims: Dims, latent: Latent, layers: Sequence[int]) -> list[Weight]:
+    """A gate on every element of the attention's output."""
+    return [
+        linear(
+            f"{at}.self_attn.gate_proj",
+            dims.heads * latent.v_head_dim,
+            dims.hidden,
+            part=Part.ATTENTION,
+            layers=layers,
+            split=Split.COLUMN,
+        )
+    ]
+
+
+def _streams(at: str, streams: int, width: int, layers: Sequence[int]) -> list[Weight]:
+    """Weights that read and write the residual streams around attention and MLP."""
+    shapes = {"fn": (2 * streams, width), "base": (2 * streams,), "scale": (2,)}
+    return [
+        _array(f"{at}.{place}_hc.{name}", shape, layers)
+        for place in ("attn", "ffn")
+        for name, shape in shapes.items()
+    ]
+
+
+def _array(name: str, shape: tuple[int, ...], layers: Sequence[int] | None) -> Weight:
+    where = None if layers is None else tuple(layers)
+    return Weight(name=name, shape=shape, part=Part.OTHER, layers=where, dtype=FLOAT32)
