@@ -178,21 +178,23 @@ class SparseIndexer(CachePart):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PooledIndexer(CachePart):
-    """Index keys pooled over `pool` tokens (GLM-5.3-Flash): one 8-bit key with its scale a pool, and
-    key and gate of every token of the unfinished pool in 16 bits.
+    """Index keys pooled over `pool` tokens (GLM-5.3-Flash, Qwen4): one key of `entry_bytes` a pool,
+    and `open_token_bytes` for every token of the unfinished pool. The cache precision the caller
+    asks for changes neither.
     """
 
     kind: ClassVar[str] = "pooled_indexer"
-    index_head_dim: int
     pool: int
+    entry_bytes: int
+    open_token_bytes: int
 
     def bytes_per_token(self, layout: CacheLayout) -> int:
-        """One pooled key with its scales."""
-        return self.index_head_dim + 4 * ceil(self.index_head_dim / 128)
+        """One pooled key."""
+        return self.entry_bytes
 
     def fixed_bytes(self, layout: CacheLayout) -> int:
         """Room for one unfinished pool."""
-        return self.pool * 2 * self.index_head_dim * 2
+        return self.pool * self.open_token_bytes
 
     def tokens_held(self, context: int) -> int:
         """Whole pools."""

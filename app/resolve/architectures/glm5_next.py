@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from app.core.cache import CachePart, PooledIndexer
+from app.core.cache import CacheLayout, CachePart, PooledIndexer
 from app.core.inventory import Part, Split, Weight
 from app.core.model import LayerGroup, ModelShape
 from app.resolve.architectures import family
@@ -119,7 +119,12 @@ def _model(config: Config, root: str) -> ModelShape:
             *_pooling(at, dims, indexer, pool, indexers),
         ]
 
-    pooled = PooledIndexer(index_head_dim=indexer.head_dim, pool=pool)
+    # an 8-bit key with a scale per 128; key and gate of an open token in 16 bits
+    pooled = PooledIndexer(
+        pool=pool,
+        entry_bytes=indexer.part.bytes_per_token(CacheLayout()),
+        open_token_bytes=4 * indexer.head_dim,
+    )
     main = latent_part(latent)
     block = [
         *(attention(modules, modules) if modules else ()),
