@@ -71,6 +71,24 @@ class Weight:
     dtype: Precision | None = None
     buffer: bool = False
 
+    def in_part(self, part: Part) -> "Weight":
+        """The same weight, counted as belonging to `part` (written out: a hot path)."""
+        return Weight(
+            name=self.name,
+            shape=self.shape,
+            part=part,
+            layers=self.layers,
+            experts=self.experts,
+            active=self.active,
+            bias=self.bias,
+            split=self.split,
+            kv_heads=self.kv_heads,
+            linear=self.linear,
+            fused=self.fused,
+            dtype=self.dtype,
+            buffer=self.buffer,
+        )
+
     @property
     def elements(self) -> int:
         """Parameters of one copy, bias included."""

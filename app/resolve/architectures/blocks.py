@@ -134,9 +134,14 @@ def group_layers(
 ) -> tuple[LayerGroup, ...]:
     """Layers with the same parts (and query heads) together, in order of first appearance."""
     members: dict[tuple[tuple[CachePart, ...], int], list[int]] = {}
+    known: dict[tuple[int, int], list[int]] = {}  # by identity: hashing parts is slow
     for index, parts in enumerate(per_layer):
         n_heads = heads if isinstance(heads, int) else heads[index]
-        members.setdefault((parts, n_heads), []).append(index)
+        layers = known.get((id(parts), n_heads))
+        if layers is None:
+            layers = members.setdefault((parts, n_heads), [])
+            known[id(parts), n_heads] = layers
+        layers.append(index)
     return tuple(
         LayerGroup(layers=tuple(layers), parts=parts, num_attention_heads=n_heads)
         for (parts, n_heads), layers in members.items()

@@ -43,8 +43,12 @@ def kinds_of(per_layer: Sequence[Kind]) -> list[Kind]:
     entries are not read.
     """
     members: dict[Kind, list[int]] = {}
+    known: dict[int, list[int]] = {}  # by identity: hashing a kind is slow
     for index, kind in enumerate(per_layer):
-        members.setdefault(kind, []).append(index)
+        layers = known.get(id(kind))
+        if layers is None:
+            layers = known[id(kind)] = members.setdefault(kind, [])
+        layers.append(index)
     return [kind.at(layers) for kind, layers in members.items()]
 
 

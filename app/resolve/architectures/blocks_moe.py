@@ -220,7 +220,7 @@ def drafts(layers: Sequence[int], heads: int, *parts: CachePart) -> tuple[LayerG
 
 def as_mtp(weights: Iterable[Weight]) -> list[Weight]:
     """The same weights as part of the multi-token prediction."""
-    return [replace(weight, part=Part.MTP) for weight in weights]
+    return [weight.in_part(Part.MTP) for weight in weights]
 
 
 def mtp_module(

@@ -116,10 +116,15 @@ def _head_streams(at: str, dims: Dims, sizes: Sizes, layers: Sequence[int] | Non
 
 
 def _plain(
-    name: str, shape: tuple[int, ...], layers: Sequence[int] | None, part: Part = Part.OTHER
+    name: str,
+    shape: tuple[int, ...],
+    layers: Sequence[int] | None,
+    part: Part = Part.OTHER,
+    *,
+    dtype: Precision | None = FLOAT32,
 ) -> Weight:
     where = None if layers is None else tuple(layers)
-    return Weight(name=name, shape=shape, part=part, layers=where, dtype=FLOAT32)
+    return Weight(name=name, shape=shape, part=part, layers=where, dtype=dtype)
 
 
 def _compressors(at: str, dims: Dims, sizes: Sizes) -> list[Weight]:
@@ -139,7 +144,7 @@ def _compressors(at: str, dims: Dims, sizes: Sizes) -> list[Weight]:
         attn = Part.ATTENTION
         weights += [
             linear(f"{base}.wq_b", width, sizes.q_rank, part=attn, layers=layers),
-            replace(_plain(f"{base}.weights_proj", heads, layers, attn), dtype=None),
+            _plain(f"{base}.weights_proj", heads, layers, attn, dtype=None),
             *_compressor(f"{base}.compressor", dims.hidden, sizes.index_dim, ratio, layers),
         ]
     return weights
@@ -151,7 +156,7 @@ def _compressor(
     width = head_dim * (2 if ratio == INDEXED_RATIO else 1)
     attn = Part.ATTENTION
     project = [
-        replace(_plain(f"{base}.{name}", (width, hidden), layers, attn), dtype=None)
+        _plain(f"{base}.{name}", (width, hidden), layers, attn, dtype=None)
         for name in ("wkv", "wgate")
     ]
     return [
