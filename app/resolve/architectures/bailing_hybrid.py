@@ -108,13 +108,14 @@ def bailing_hybrid(config: Config) -> ModelShape:
 
     if old:
         return _model(config, dims, (latent_part(latent), full), _lightning(config, dims))
+    full_rank = config.boolean("no_kda_lora", default=True)
     delta = KimiDelta(
         hidden=dims.hidden,
         heads=dims.heads,
         head_dim=dims.head_dim,
         kernel=config.integer("short_conv_kernel_size", default=4),
-        full_rank_decay=True,
-        full_rank_gate=True,
+        full_rank_decay=full_rank,
+        full_rank_gate=full_rank,
     )
     mixer: Kind = (delta.part(), lambda at, layers: delta.weights(f"{at}.{MODULE}", layers))
     return _model(config, dims, (latent_part(latent), full), mixer)
