@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 
 from app.core.inventory import Part, Split, Weight
-from app.core.model import ModelShape
+from app.core.model import LayerGroup, ModelShape
 from app.resolve.architectures import family
-from app.resolve.architectures.blocks import Dims, linear, read_dims, vector
+from app.resolve.architectures.blocks import Dims, attention_part, linear, read_dims, vector
+from app.resolve.architectures.blocks_moe import drafts, mtp_layers
 from app.resolve.architectures.fields import Config
 from app.resolve.architectures.llama_like import (
     LLAMA,
@@ -169,7 +170,9 @@ def kolibri(config: Config) -> ModelShape:
 
 @family("mellum", architectures=("MellumForCausalLM",))
 def mellum(config: Config) -> ModelShape:
-    """Full attention unless `layer_types` says otherwise; experts. Defaults: MellumConfig."""
+    """Full attention unless `layer_types` says otherwise; experts; prediction modules have the
+    window unless `mtp_layer_types` says otherwise. Defaults: MellumConfig.
+    """
     dims = read_dims(
         config,
         layers=28,
@@ -185,15 +188,12 @@ def mellum(config: Config) -> ModelShape:
     sparse, dense = routed(config, kinds, dims.layers)
     at = LLAMA.at(config)
     bias = config.boolean("attention_bias", default=False)
+    window = window_size(config, default=1024)
     return llama_like(
         config,
         dims,
-        windows=layer_windows(
-            config,
-            dims.layers,
-            window_size(config, default=1024),
-            default=[False] * dims.layers,
-        ),
+        windows=layer_windows(config, dims.layers, window, default=[False] * dims.layers),
+        draft_groups=_mellum_drafts(config, dims, window),
         qkv_bias=bias,
         out_bias=bias,
         qk_norm=(dims.head_dim, dims.head_dim),
