@@ -211,6 +211,21 @@ def mellum(config: Config) -> ModelShape:
     )
 
 
+def _mellum_drafts(config: Config, dims: Dims, window: int | None) -> tuple[LayerGroup, ...]:
+    modules = mtp_layers(config, dims)
+    kinds = config.texts("mtp_layer_types") or ["sliding_attention"] * len(modules)
+    kinds = config.per_layer(kinds, "mtp_layer_types", len(modules))
+    return tuple(
+        group
+        for layer, kind in zip(modules, kinds, strict=True)
+        for group in drafts(
+            [layer],
+            dims.heads,
+            attention_part(dims, window=window if kind == "sliding_attention" else None),
+        )
+    )
+
+
 def routed(config: Config, kinds: Sequence[str], layers: int) -> tuple[list[int], list[int]]:
     """(mixture layers, dense layers) of `mlp_layer_types`."""
     kinds = config.per_layer(list(kinds), "mlp_layer_types", layers)
