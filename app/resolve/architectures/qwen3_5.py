@@ -5,6 +5,7 @@ experts; the vision tower is Qwen3-VL's without deepstack.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from app.core.inventory import Weight
 from app.core.model import ModelShape
@@ -44,6 +45,15 @@ def qwen3_5(config: Config) -> ModelShape:
 def qwen3_5_moe(config: Config) -> ModelShape:
     """The mixture with a vision tower. Defaults: Qwen3_5MoeConfig."""
     return _with_vision(config, _sparse(_text(config), NESTED))
+
+
+@family("intern_s2_preview", architectures=("InternS2PreviewForConditionalGeneration",))
+def intern_s2_preview(config: Config) -> ModelShape:
+    """Qwen3.5, dense or a mixture as its text model says, beside a tower for time series."""
+    text = _text(config)
+    sparse = text.text("model_type") != "qwen3_5_text"
+    shape = _with_vision(config, (_sparse if sparse else _dense)(text, NESTED))
+    return replace(shape, assumptions=("the tower for time series is not counted",))
 
 
 def _text(config: Config) -> Config:
