@@ -37,22 +37,10 @@ def hy_v4(config: Config) -> ModelShape:
         max_positions=262144,
     )
     latent = read_latent(config, nope=192, v=256)
-    indexed = (
-        own_indexers(config, dims.layers)
-        if config.has("indexer_types")
-        else [index == 0 or index % PERIOD == 1 for index in range(dims.layers)]
-    )
-    streams = config.integer("hc_mult", default=4)
     at = config.prefix + "model.layers.{layer}"
-    width = streams * dims.hidden
-    head = {"fn": (streams, width), "base": (streams,), "scale": (1,)}
 
     def each(layers: Sequence[int]) -> list[Weight]:
-        return [
-            *_gate(at, dims, latent, layers),
-            *sinks(at, dims, layers),
-            *_streams(at, streams, width, layers),
-        ]
+        return [*_gate(config, at, dims, latent, layers), *_sinks(config, at, dims, layers)]
 
     return mla_decoder(
         config,
@@ -64,22 +52,43 @@ def hy_v4(config: Config) -> ModelShape:
             heads=config.integer("index_n_heads", default=16),
             head_dim=config.integer("index_head_dim", default=128),
         ),
-        indexed=indexed,
+        indexed=_indexed(config, dims.layers),
+        mtp=1,
         each=each,
-        extra=[
-            _array(f"{config.prefix}model.hc_head.hc_{name}", shape, None)
-            for name, shape in head.items()
-        ],
+        extra=_streams(config, at, dims) if config.boolean("enable_ihc", default=True) else (),
         traits=("attention_sinks", "sparse_attention"),
     )
 
 
-def _gate(at: str, dims: Dims, latent: Latent, layers: Sequence[int]) -> list[Weight]:
-    """A gate on every element of the attention's output."""
+def _indexed(config: Config, layers: int) -> list[bool]:
+    """Sparse layers with an indexer of their own."""
+    if config.has("indexer_types"):
+        own = own_indexers(config, layers)
+    else:
+        own = [index == 0 or index % PERIOD == 1 for index in range(layers)]
+    kinds = config.texts("layer_types")
+    if kinds is None:
+        return own
+    kinds = config.per_layer(kinds, "layer_types", layers)
+    return [flag and kind != "full_attention" for flag, kind in zip(own, kinds, strict=True)]
+
+
+def _sinks(config: Config, at: str, dims: Dims, layers: Sequence[int]) -> list[Weight]:
+    wanted = config.boolean("learnable_sink", default=True)
+    return sinks(at, dims, layers, name="learnable_sink_param") if wanted else []
+
+
+def _gate(
+    config: Config, at: str, dims: Dims, latent: Latent, layers: Sequence[int]
+) -> list[Weight]:
+    """A gate on every element of the attention's output, or on every head."""
+    if not layers or not config.boolean("gated_mla", default=True):
+        return []
+    headwise = config.text("gating_type", default="elementwise") == "headwise"
     return [
         linear(
-            f"{at}.self_attn.gate_proj",
-            dims.heads * latent.v_head_dim,
+            f"{at}.self_attn.linear_gate",
+            dims.heads * (1 if headwise else latent.v_head_dim),
             dims.hidden,
             part=Part.ATTENTION,
             layers=layers,
@@ -88,13 +97,20 @@ def _gate(at: str, dims: Dims, latent: Latent, layers: Sequence[int]) -> list[We
     ]
 
 
-def _streams(at: str, streams: int, width: int, layers: Sequence[int]) -> list[Weight]:
-    """Weights that read and write the residual streams around attention and MLP."""
-    shapes = {"fn": (2 * streams, width), "base": (2 * streams,), "scale": (2,)}
+def _streams(config: Config, at: str, dims: Dims) -> list[Weight]:
+    """Weights that read and write the residual streams around attention and MLP, and their end."""
+    streams = config.integer("hc_mult", default=4)
+    width = streams * dims.hidden
+    inside = {"fn": (2 * streams, width), "base": (2 * streams,), "scale": (2,)}
+    head = {"fn": (streams, width), "base": (streams,), "scale": (1,)}
+    root = f"{config.prefix}model.hc_head.hc_"
     return [
-        _array(f"{at}.{place}_hc.{name}", shape, layers)
-        for place in ("attn", "ffn")
-        for name, shape in shapes.items()
+        *(
+            _array(f"{at}.{place}_hc.{name}", shape, dims.all_layers)
+            for place in ("attn", "ffn")
+            for name, shape in inside.items()
+        ),
+        *(_array(root + name, shape, None) for name, shape in head.items()),
     ]
 
 

@@ -42,6 +42,7 @@ from app.resolve.architectures.llama_like import dense_mlp, mixture
 from app.resolve.architectures.multimodal import multimodal, text_model
 
 SPARSE = "minimax_m3_sparse"
+FIRST_SPARSE = 3
 
 
 @family("minimax_m3_vl_text", architectures=("MiniMaxM3SparseForCausalLM",))
@@ -76,7 +77,7 @@ def minimax_m3_text(config: Config) -> ModelShape:
     )
     routed = chosen(sparse_layers(config, dims.layers), True)
     dense = tuple(sorted(set(dims.all_layers).difference(routed)))
-    indexed = _indexed(config, sizes, dims.layers)
+    cached, indexed = _indexed(config, sizes, dims.layers)
     at = config.prefix + "model.layers.{layer}"
     main: tuple[CachePart, ...] = (attention_part(dims),)
     both = (*main, SparseIndexer(index_head_dim=index_dim, quantised=False))
@@ -94,7 +95,7 @@ def minimax_m3_text(config: Config) -> ModelShape:
     return model_shape(
         config,
         dims,
-        groups=group_layers([both if flag else main for flag in indexed], dims.heads),
+        groups=group_layers([both if flag else main for flag in cached], dims.heads),
         weights=[
             *vocabulary(dims, prefix=config.prefix),
             *_attention(at, dims, dims.all_layers),
@@ -121,15 +122,23 @@ def _shared(config: Config) -> dict[str, int]:
     return {"shared_intermediate_size": config.integer("shared_intermediate_size", default=3072)}
 
 
-def _indexed(config: Config, sizes: Config, layers: int) -> list[bool]:
-    """Layers with an indexer: by `layer_types`, else by the sparse attention's own list."""
+def _indexed(config: Config, sizes: Config, layers: int) -> tuple[list[bool], list[bool]]:
+    """Layers that cache index keys, and layers that have an indexer's weights.
+
+    Engines read only the sparse attention's own list, and take all but the first three layers
+    where there is none; the model's code takes `layer_types` first, and no layer by default.
+    """
+    listed = sizes.integers("sparse_attention_freq", maximum=1)
+    if listed is not None:
+        listed = sizes.per_layer(listed, "sparse_attention_freq", layers)
+    cached = [
+        index >= FIRST_SPARSE if listed is None else listed[index] == 1 for index in range(layers)
+    ]
     types = config.texts("layer_types")
     if types is not None:
-        return [kind == SPARSE for kind in config.per_layer(types, "layer_types", layers)]
-    flags = sizes.integers("sparse_attention_freq", maximum=1)
-    if flags is None:
-        return [False] * layers
-    return [flag == 1 for flag in sizes.per_layer(flags, "sparse_attention_freq", layers)]
+        types = config.per_layer(types, "layer_types", layers)
+        return cached, [kind == SPARSE for kind in types]
+    return cached, cached if listed is not None else [False] * layers
 
 
 def _attention(at: str, dims: Dims, layers: Sequence[int]) -> list[Weight]:
