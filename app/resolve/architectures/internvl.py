@@ -31,7 +31,26 @@ VISION = Part.VISION
 def internvl(config: Config) -> ModelShape:
     """The text model's cache; four patches are shuffled into one token. Defaults: InternVLConfig."""
     text = text_model(config, prefix="language_model.", model_type="qwen2", tied=True)
-    vision = inner(config, "vision_config", model_type="internvl_vision", force=True)
+    return _shuffling(config, text, attention_bias=False)
+
+
+@family("qianfan_ocr", architectures=("QianfanOCRForConditionalGeneration",))
+def qianfan_ocr(config: Config) -> ModelShape:
+    """Qwen 3's cache; the tower's attention has biases. Defaults: QianfanOCRConfig."""
+    text = text_model(
+        config, prefix="model.language_", model_type="qwen3", head="lm_head", tied=False
+    )
+    return _shuffling(config, text, attention_bias=True)
+
+
+def _shuffling(config: Config, text: ModelShape, *, attention_bias: bool) -> ModelShape:
+    vision = inner(
+        config,
+        "vision_config",
+        model_type="internvl_vision",
+        defaults={"attention_bias": attention_bias},
+        force=True,
+    )
     width = vision.integer("hidden_size", default=1024) * shuffled(config)
     weights = [
         *tower_of(vision, "vision_tower"),
@@ -52,7 +71,13 @@ def shuffled(config: Config) -> int:
     "h2ovl_chat",
     "skywork_chat",
     "NVLM_D",
-    architectures=("InternVLChatModel", "H2OVLChatModel", "SkyworkR1VChatModel", "NVLM_D_Model"),
+    architectures=(
+        "InternVLChatModel",
+        "H2OVLChatModel",
+        "SkyworkR1VChatModel",
+        "NVLM_D",
+        "NVLM_D_Model",
+    ),
 )
 def internvl_chat(config: Config) -> ModelShape:
     """The text model in `llm_config` (InternLM 2, Llama, Phi 3, Qwen 2 or 3), InternViT before it,
@@ -63,7 +88,7 @@ def internvl_chat(config: Config) -> ModelShape:
     )
     vision = config.section("vision_config")
     width = vision.integer("hidden_size", default=3200) * shuffled(config)
-    if "NVLM_D_Model" in architecture_names(config):
+    if {"NVLM_D", "NVLM_D_Model"} & set(architecture_names(config)):
         middle = config.section("llm_config").integer("intermediate_size", default=29568)
         bias = False
     else:
