@@ -1,0 +1,185 @@
+"""What `kvmath`'s commands do: resolve, compute, print; each returns its exit code."""
+
+import asyncio
+import json
+import sys
+from collections.abc import Callable, Coroutine, Mapping
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from app.answers.concurrency import concurrency_answer
+from app.answers.crossover import crossover_answer
+from app.answers.kv import kv_answer
+from app.answers.plan import plan_answer
+from app.catalog.models import model_catalogue
+from app.deps import Services, open_services
+from app.errors import AccessDenied, HubError, InputError, KvmathError
+from app.hub.folder import read_folder
+from app.hub.strict_json import JsonRefused, parse_object
+from app.render import tables
+from app.resolve.facts import catalogue_differences
+from app.resolve.gpu import ResolvedGpu, requested_gpu
+from app.resolve.model import ResolvedModel
+from app.schemas.request import ConcurrencyQuery, CrossoverQuery, KvQuery, ModelFields, PlanQuery
+from app.settings import Settings
+
+FITS, DOES_NOT_FIT, BAD_INPUT, HUB_TROUBLE = 0, 1, 2, 3
+USUAL_CONTEXTS = (4096, 8192, 32768, 131072)
+MAX_CONFIG_BYTES = 5_000_000
+
+Q = TypeVar("Q", bound=ModelFields)
+Fields = Mapping[str, Any]
+Work = Callable[[Services], Coroutine[Any, Any, int]]
+
+
+def size(model: str, fields: Fields, *, as_json: bool) -> int:
+    """Parameters, weights, KV per token and per sequence, and what fits."""
+
+    async def work(services: Services) -> int:
+        wanted = {**fields, "contexts": fields["contexts"] or list(USUAL_CONTEXTS)}
+        query, resolved = await _resolved(services, KvQuery, model, wanted)
+        gpu = requested_gpu(query)
+        kv = kv_answer(query, resolved, gpu)
+        fit = None
+        if gpu is not None:
+            fit = concurrency_answer(
+                ConcurrencyQuery.model_validate(query.model_dump()), resolved, gpu
+            )
+        if as_json:
+            _print_json({"kv": kv, "concurrency": fit})
+        else:
+            tables.print_size(kv, fit)
+        return FITS if fit is None or fit.fits else DOES_NOT_FIT
+
+    return _run(work)
+
+
+def crossover(models: list[str], fields: Fields, *, output: Path | None, as_json: bool) -> int:
+    """Where reading the cache costs as much as reading the weights."""
+
+    async def work(services: Services) -> int:
+        asked = [await _resolved(services, CrossoverQuery, name, fields) for name in models]
+        gpu = requested_gpu(asked[0][0], memory_needed=False)
+        if output is not None:
+            _write_picture(output, asked, gpu)
+            return FITS
+        answers = [crossover_answer(query, resolved, gpu) for query, resolved in asked]
+        if as_json:
+            _print_json(answers[0] if len(answers) == 1 else answers)
+        else:
+            for found in answers:
+                tables.print_crossover(found)
+        return FITS
+
+    return _run(work)
+
+
+def plan(model: str, fields: Fields, *, as_json: bool) -> int:
+    """Machines for a workload."""
+
+    async def work(services: Services) -> int:
+        query, resolved = await _resolved(services, PlanQuery, model, fields)
+        found = plan_answer(query, resolved, requested_gpu(query))
+        if as_json:
+            _print_json(found)
+        else:
+            tables.print_plan(found)
+        return FITS if found.nodes is not None and found.meets_slo else DOES_NOT_FIT
+
+    return _run(work)
+
+
+def catalogue(*, check: bool) -> int:
+    """The quick reference table, or a comparison of the shipped facts with the hub."""
+
+    async def work(services: Services) -> int:
+        if not check:
+            tables.print_reference()
+            return FITS
+        changed = 0
+        for entry in model_catalogue().models:
+            if "/" not in entry.id:
+                continue
+            try:
+                files = await services.hub.fetch_model(entry.id, use_local_cache=False)
+            except AccessDenied as error:
+                print(f"{entry.id}: not compared: {error.detail}")
+                continue
+            differences = catalogue_differences(entry.facts, files.config)
+            changed += bool(differences)
+            for line in differences:
+                print(f"{entry.id}: {line}")
+        return DOES_NOT_FIT if changed else FITS
+
+    return _run(work)
+
+
+async def _resolved(
+    services: Services, kind: type[Q], name: str, fields: Fields
+) -> tuple[Q, ResolvedModel]:
+    """The request and its model: a file or folder where `name` is one, else an id or alias."""
+    here = _on_disk(name)
+    query = kind.model_validate({**fields, "model": None if here else name})
+    if isinstance(here, Path):
+        return query, await services.models.read(await read_folder(here), query)
+    return query, await services.models.resolve(query, here)
+
+
+def _on_disk(name: str) -> Path | dict[str, Any] | None:
+    """The folder of that name, or the content of the config file, or None."""
+    path = Path(name)
+    if path.is_dir():
+        return path
+    return _config_file(path) if path.suffix == ".json" and path.is_file() else None
+
+
+def _config_file(path: Path) -> dict[str, Any]:
+    if path.stat().st_size > MAX_CONFIG_BYTES:
+        raise InputError.of("model", f"{path.name} is over {MAX_CONFIG_BYTES} bytes")
+    try:
+        return parse_object(path.read_bytes())
+    except JsonRefused as refused:
+        raise InputError.of("model", f"{path.name} {refused}") from None
+
+
+def _write_picture(
+    output: Path, asked: list[tuple[CrossoverQuery, ResolvedModel]], gpu: ResolvedGpu | None
+) -> None:
+    from app.render.crossover_chart import crossover_chart  # noqa: PLC0415 -- numbers need no picture
+    from app.render.crossover_curve import crossover_curve  # noqa: PLC0415 -- as above
+
+    kind: Literal["svg", "png"]
+    if output.suffix == ".svg":
+        kind = "svg"
+    elif output.suffix == ".png":
+        kind = "png"
+    else:
+        raise InputError.of("output", "must end in .svg or .png")
+    curves = tuple(crossover_curve(query, model, gpu) for query, model in asked)
+    output.write_bytes(crossover_chart(curves, kind))
+
+
+def _print_json(value: Any) -> None:
+    print(json.dumps(value, indent=2, default=BaseModel.model_dump))
+
+
+def _run(work: Work) -> int:
+    async def inside() -> int:
+        async with open_services(Settings.from_environment()) as services:
+            return await work(services)
+
+    try:
+        return asyncio.run(inside())
+    except ValidationError as error:
+        for fault in error.errors(include_url=False, include_input=False):
+            _complain(f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}")
+        return BAD_INPUT
+    except KvmathError as error:
+        _complain(error.detail)
+        return HUB_TROUBLE if isinstance(error, AccessDenied | HubError) else BAD_INPUT
+
+
+def _complain(text: str) -> None:
+    print(f"kvmath: {text}", file=sys.stderr)

@@ -1,0 +1,85 @@
+"""`kvmath` as a person and as a script would run it."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+CONFIG = {
+    "model_type": "llama",
+    "num_hidden_layers": 32,
+    "hidden_size": 4096,
+    "num_attention_heads": 32,
+    "num_key_value_heads": 8,
+    "intermediate_size": 14336,
+    "vocab_size": 128256,
+    "torch_dtype": "bfloat16",
+}
+
+
+def kvmath(*words: str, home: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", "from app.cli import main; main()", *words]
+    environment = {"HF_HOME": str(home), "HF_HUB_OFFLINE": "1", "PATH": "", "COLUMNS": "120"}
+    return subprocess.run(
+        command, env=environment, capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [
+        ("llama-3-8b --gpu h100", 0),
+        ("llama-3-8b", 0),
+        ("llama-3-70b --gpu h100", 1),
+        ("llama-3-8b --gpu h1000", 2),
+        ("llama-3-8b --context 0", 2),
+        ("no-such-alias", 2),
+        ("org/not-in-the-catalogue", 3),
+        ("crossover llama-3-8b --batch 32", 0),
+        ("plan llama-3-8b --gpu h100 --users 100 --context 4096", 0),
+        ("plan llama-3-8b --gpu h100 --users 9 --context 4096 --itl-slo-ms 1", 1),
+        ("catalogue", 0),
+        ("--help", 0),
+    ],
+)
+def test_exit_codes(tmp_path: Path, command: str, code: int) -> None:
+    done = kvmath(*command.split(), home=tmp_path)
+    assert done.returncode == code, done.stderr
+    assert "Traceback" not in done.stderr
+    assert (done.stderr != "") == (code in (2, 3))
+
+
+def test_a_config_file_and_a_folder(tmp_path: Path) -> None:
+    file = tmp_path / "config.json"
+    file.write_text(json.dumps(CONFIG), encoding="utf-8")
+    for model in (str(file), str(tmp_path)):
+        done = kvmath(model, "--context", "8192", "--gpu", "h100", "--json", home=tmp_path)
+        answer = json.loads(done.stdout)
+        # 2 x 32 x 8 x 128 x 2; x 8,192; (80e9 - 16,060,522,496 - 4e9) / 1,073,741,824 = 55.8
+        assert answer["kv"]["kv_bytes_per_token"] == 131_072
+        assert answer["kv"]["kv_bytes_per_sequence"] == 1_073_741_824
+        assert answer["concurrency"]["max_concurrency"] == 55
+        assert done.returncode == 0
+
+
+def test_the_table_a_person_reads(tmp_path: Path) -> None:
+    shown = kvmath("llama-3-8b", "--gpu", "h100", "--explain", home=tmp_path).stdout
+    for text in ("8,030,261,248", "131,072 B", "1.000 GiB", "111", "2 x 32 x 8 x 128 x 2"):
+        assert text in shown
+
+
+def test_a_picture(tmp_path: Path) -> None:
+    output = tmp_path / "curve.png"
+    done = kvmath("crossover", "llama-3-8b", "--output", str(output), home=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert output.read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_file_that_is_no_config(tmp_path: Path) -> None:
+    file = tmp_path / "config.json"
+    file.write_text("[1, 2", encoding="utf-8")
+    done = kvmath(str(file), home=tmp_path)
+    assert done.returncode == 2
+    assert "config.json" in done.stderr
