@@ -136,14 +136,12 @@ def _kinds(config: Config, linear_config: Config, dims: Dims) -> list[str]:
     if kinds is not None:
         return checked_kinds(config, "layer_types", kinds, dims.layers, FULL, LINEAR)
     recurrent = linear_config.integers("kda_layers", minimum=1, maximum=MAX_LAYERS)
-    full = linear_config.integers("full_attn_layers", minimum=1, maximum=MAX_LAYERS)
     if recurrent is not None:
         stated = {index - 1 for index in recurrent}
         return [LINEAR if i in stated else FULL for i in dims.all_layers]
-    if full is not None:
-        stated = {index - 1 for index in full}
-    else:
-        stated = {i for i in dims.all_layers if i and i % 4 == 0}
+    full = linear_config.integers("full_attn_layers", minimum=1, maximum=MAX_LAYERS)
+    attended = range(5, dims.layers + 1, 4) if full is None else full
+    stated = {index - 1 for index in attended}
     return [FULL if i in stated else LINEAR for i in dims.all_layers]
 
 
