@@ -111,17 +111,6 @@ WRAPPERS: Mapping[str, Wrapper] = {
         sections=("llm_config", "text_config"),
         architectures=("Llama_Nemotron_Nano_VL",),
     ),
-    "NemotronH_Nano_VL_V2": Wrapper(
-        text="nemotron_h",
-        sections=("text_config", "llm_config"),
-        architectures=(
-            "NemotronH_Nano_VL_V2",
-            "NemotronH_Nano_Omni_Reasoning_V3",
-            "NemotronH_Super_Omni_Reasoning_V3",
-            "NemotronH_Omni_Reasoning_V3",
-        ),
-    ),
-    "nemotron_h_omni": Wrapper(text="nemotron_h"),
     "openvla": Wrapper(text="llama", architectures=("OpenVLAForActionPrediction",)),
     "phi4-siglip": Wrapper(
         text="phi3", sections=FLAT, architectures=("Phi4ForCausalLMV",), force=True, prefix=""
