@@ -1,4 +1,4 @@
-"""ChatGLM 1 to 3, CodeGeeX and GLM-4-9B in their first form (remote code, `chatglm`)."""
+"""ChatGLM 1 to 3, CodeGeeX, GLM-4-9B and GLM-4V in their first form (remote code, `chatglm`)."""
 
 from dataclasses import replace
 
@@ -6,8 +6,10 @@ from app.core.inventory import Part
 from app.core.model import ModelShape
 from app.resolve.architectures import family
 from app.resolve.architectures.blocks import HIDDEN, read_dims
+from app.resolve.architectures.cogvlm import eva_clip
 from app.resolve.architectures.fields import Config
 from app.resolve.architectures.llama_like import Names, llama_like
+from app.resolve.architectures.multimodal import multimodal
 
 FUSED = ("query_key_value", "query_key_value", "query_key_value", "dense")
 FIRST = Names(
@@ -29,13 +31,18 @@ SECOND = Names(
 )
 
 
-@family("chatglm", architectures=("ChatGLMModel", "ChatGLMForConditionalGeneration"))
+@family(
+    "chatglm", architectures=("ChatGLMModel", "ChatGLMForConditionalGeneration", "GLM4VForCausalLM")
+)
 def chatglm(config: Config) -> ModelShape:
     """The first generation says `inner_hidden_size`; the later ones group their KV heads
-    (`multi_query_group_num`, where `multi_query_attention` is true).
+    (`multi_query_group_num`, where `multi_query_attention` is true); GLM-4V has a vision tower.
     """
     if config.has("vision_config"):
-        raise config.fail("vision_config", "of a ChatGLM is not known")
+        text = _second(config)
+        inner = config.integer("ffn_hidden_size", default=13696)
+        tower = eva_clip(config, text.hidden_size, inner, at="transformer.vision", widens=True)
+        return multimodal(config, text, tower)
     if config.has("inner_hidden_size", "position_encoding_2d"):
         return _first(config)
     return _second(config)

@@ -65,7 +65,7 @@ def cogvlm(config: Config) -> ModelShape:
         )
         extra = [replace(weight, active=0) for weight in visual]
     text = llama_like(config, dims, names=names, extra=extra)
-    return multimodal(config, text, _eva(config, dims.hidden, dims.intermediate))
+    return multimodal(config, text, eva_clip(config, dims.hidden, dims.intermediate))
 
 
 def _fused(prefix: str) -> tuple[str, str, str, str]:
@@ -73,14 +73,18 @@ def _fused(prefix: str) -> tuple[str, str, str, str]:
     return both, both, both, f"{prefix}dense"
 
 
-def _eva(config: Config, out: int, inner: int) -> list[Weight]:
-    """EVA2-CLIP, a strided convolution and a gated projector."""
+def eva_clip(
+    config: Config, out: int, inner: int, *, at: str = "model.vision", widens: bool = False
+) -> list[Weight]:
+    """EVA2-CLIP, a strided convolution and a gated projector. The convolution keeps the tower's
+    width, or `widens` it to the text model's (GLM-4V).
+    """
     vision = config.section("vision_config")
     tower = read_tower(
         vision, layers=63, hidden=1792, heads=16, intermediate=15360, image=1344, patch=14
     )
     positions = vision.integer("num_positions", default=tower.patches + 1)
-    at = "model.vision"
+    width = out if widens else tower.hidden
     return [
         array(f"{at}.patch_embedding.cls_embedding", 1, tower.hidden, part=Part.VISION),
         patch_conv(f"{at}.patch_embedding.proj", tower),
@@ -96,8 +100,8 @@ def _eva(config: Config, out: int, inner: int) -> list[Weight]:
             qkvo=("query_key_value", "dense"),
             norms=("input_layernorm", "post_attention_layernorm"),
         ),
-        conv(f"{at}.conv", tower.hidden, tower.hidden, 2, 2, part=PROJECTOR),
-        linear(f"{at}.linear_proj.linear_proj", out, tower.hidden, part=PROJECTOR),
+        conv(f"{at}.conv", width, tower.hidden, 2, 2, part=PROJECTOR),
+        linear(f"{at}.linear_proj.linear_proj", out, width, part=PROJECTOR),
         layer_norm(f"{at}.linear_proj.norm1", out, part=PROJECTOR),
         *mlp_layers(
             f"{at}.linear_proj",
