@@ -1,4 +1,4 @@
-"""Models that run some layers again and cache each pass: Dory, IQuest-LoopCoder."""
+"""Models that run layers again and cache each pass: Dory, IQuest-LoopCoder, Ouro."""
 
 from app.core.inventory import Part, Split
 from app.core.model import ModelShape
@@ -13,6 +13,14 @@ from app.resolve.architectures.llama_like import (
 )
 
 UNWEIGHTED = Names(norms=(), norm="")
+BOTH_SIDES = Names(
+    norms=(
+        "input_layernorm",
+        "input_layernorm_2",
+        "post_attention_layernorm",
+        "post_attention_layernorm_2",
+    )
+)
 LOOP_WINDOW = 64
 
 
@@ -115,3 +123,19 @@ def iquest_loopcoder(config: Config) -> ModelShape:
         windows=[*first, *[window] * (dims.layers * (loops - 1))],
         extra=[gate],
     )
+
+
+@family("ouro", architectures=("OuroForCausalLM",))
+def ouro(config: Config) -> ModelShape:
+    """All layers run `total_ut_steps` times, each pass with a cache of its own; norms on both
+    sides, and a gate that may end the passes early. Sizes must be stated.
+    """
+    dims = read_dims(config)
+    steps = config.integer("total_ut_steps", default=4, maximum=64)
+    if steps * dims.layers > MAX_LAYERS:
+        raise config.fail("total_ut_steps", f"makes more than {MAX_LAYERS} passes over layers")
+    windows = layer_windows(config, dims.layers, window_size(config))
+    gate = linear(
+        config.prefix + "model.early_exit_gate", 1, dims.hidden, part=Part.OTHER, bias=True
+    )
+    return llama_like(config, dims, names=BOTH_SIDES, windows=windows * steps, extra=[gate])
