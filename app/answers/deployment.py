@@ -10,10 +10,11 @@ from app.core.hardware import Gpu
 from app.core.load import ReplicaLoad, replica_load
 from app.core.model import ModelShape
 from app.core.precision import FP8_E4M3, INT4, INT8, NVFP4, Precision, precision
-from app.core.weights import Sharding, StepWeights, StoredBytes, step_weights, uniform_storage
+from app.core.weights import Sharding, StepWeights, StoredBytes, step_weights
 from app.errors import InputError
 from app.resolve.gpu import ResolvedGpu
 from app.resolve.model import ResolvedModel
+from app.resolve.quantization.loading import weight_storage
 from app.schemas.answer import GpuRef, ModelRef
 from app.schemas.request import ModelFields
 
@@ -72,7 +73,9 @@ def deploy(request: ModelFields, model: ResolvedModel, gpu: ResolvedGpu | None) 
     )
     # Inline configs are new shapes each time: keeping their results would only push others out.
     keep = model.id is not None
-    stored, notes = (_kept_storage if keep else storage)(shape, request.dtype, request.quantization)
+    stored, notes = (_kept_storage if keep else storage)(
+        shape, model.checkpoint_bytes, request.dtype, request.quantization
+    )
     load = (_kept_load if keep else replica_load)(
         shape,
         layout,
@@ -132,21 +135,12 @@ reserves for them is worked out in `app.core.engines`, scales included."""
 
 
 def storage(
-    shape: ModelShape, dtype: str | None, quantization: str | None
+    shape: ModelShape, checkpoint_bytes: int | None, dtype: str | None, quantization: str | None
 ) -> tuple[StoredBytes, tuple[str, ...]]:
     """How the weights are loaded, and what that takes for granted."""
-    if quantization is not None:
-        raise InputError.of("quantization", f"unknown quantisation {quantization!r}")
-    if dtype is not None and dtype != "auto":
-        return uniform_storage(precision(dtype)), ()
-    stored = shape.checkpoint_dtype
-    if stored is None:
-        note = f"the config states no precision: weights are counted in {shape.dtype.name}"
-        return uniform_storage(shape.dtype), (note,)
-    if stored != shape.dtype:
-        note = f"the checkpoint stores {stored.name}; engines load it as {shape.dtype.name}"
-        return uniform_storage(shape.dtype), (note,)
-    return uniform_storage(stored), ()
+    return weight_storage(
+        shape, checkpoint_bytes=checkpoint_bytes, dtype=dtype, quantization=quantization
+    )
 
 
 def step_weights_of(deployment: Deployment, weight_bytes: int | None) -> StepWeights:

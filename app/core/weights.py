@@ -9,10 +9,44 @@ from app.core.inventory import Part, Split, Weight
 from app.core.model import ModelShape
 from app.core.precision import Precision
 
-StoredBytes = Callable[[Weight], Fraction]
-"""Bytes of one copy of a weight as the checkpoint stores it, scales and zero points included."""
+_ENCODERS = frozenset({Part.VISION, Part.AUDIO, Part.PROJECTOR})
+_OUTSIDE_DECODING = _ENCODERS | {Part.MTP}
 
-_OUTSIDE_DECODING = frozenset({Part.VISION, Part.AUDIO, Part.PROJECTOR, Part.MTP})
+Bytes = int | Fraction
+"""A size in bytes; a fraction only where packed elements leave part of a byte."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Stored:
+    """Copies of a weight that are stored alike.
+
+    Attributes:
+        layers: Their layers, or None for what stands outside the layers.
+        experts: How many of them there are in each.
+        size: Bytes of one copy, scales and zero points included, without its bias.
+        bias: Bytes of one copy's bias.
+        format: What they are stored as: a precision's name, or `fp8`, `int4`, `nvfp4`, ...
+    """
+
+    layers: tuple[int, ...] | None
+    experts: int
+    size: Bytes
+    bias: Bytes
+    format: str
+
+    @property
+    def copies(self) -> int:
+        """Copies in all layers."""
+        return self.experts if self.layers is None else self.experts * len(self.layers)
+
+    @property
+    def total(self) -> Bytes:
+        """Bytes of all copies."""
+        return (self.size + self.bias) * self.copies
+
+
+StoredBytes = Callable[[Weight], tuple[Stored, ...]]
+"""How a checkpoint stores a weight: all its copies, those that are stored alike together."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -20,12 +54,14 @@ class Sharding:
     """How weights are spread over GPUs.
 
     `expert_parallel_size` is the number of ranks over which whole experts are dealt out; 1 means
-    that experts are split like any other matrix.
+    that experts are split like any other matrix. Engines pad the vocabulary to a multiple before
+    they split it: `vocab_multiple` (1 for none).
     """
 
     tensor_parallel_size: int = 1
     pipeline_parallel_size: int = 1
     expert_parallel_size: int = 1
+    vocab_multiple: int = 1
 
 
 def weights_at_precision(parameters: int, precision: Precision) -> int:
@@ -36,10 +72,29 @@ def weights_at_precision(parameters: int, precision: Precision) -> int:
 def uniform_storage(precision: Precision) -> StoredBytes:
     """Every weight in one precision, but those that have one of their own (fp32 biases)."""
 
-    def stored(weight: Weight) -> Fraction:
-        return weight.elements * (weight.dtype or precision).bytes_per_element
+    def stored(weight: Weight) -> tuple[Stored, ...]:
+        return (plainly_stored(weight, precision),)
 
     return stored
+
+
+def plainly_stored(weight: Weight, precision: Precision) -> Stored:
+    """All copies of a weight in one precision, or in that which the weight has of its own."""
+    kept = weight.dtype or precision
+    return Stored(
+        layers=weight.layers,
+        experts=weight.experts,
+        size=bytes_of(prod(weight.shape), kept),
+        bias=bytes_of(weight.bias, kept) if weight.bias else 0,
+        format=kept.name,
+    )
+
+
+def bytes_of(elements: int, precision: Precision) -> Bytes:
+    """Bytes of so many elements, exactly."""
+    size = elements * precision.bits.numerator
+    unit = 8 * precision.bits.denominator
+    return Fraction(size, unit) if size % unit else size // unit
 
 
 def checkpoint_bytes(model: ModelShape, stored: StoredBytes) -> int:
@@ -52,6 +107,17 @@ def loaded_bytes(model: ModelShape, stored: StoredBytes) -> int:
     return _sum((w for w in model.weights if w.part is not Part.MTP), stored)
 
 
+def bytes_by_format(model: ModelShape, stored: StoredBytes) -> dict[str, int]:
+    """`loaded_bytes` by what the weights are stored as, largest first."""
+    totals: dict[str, Bytes] = {}
+    for weight in model.weights:
+        if weight.part is not Part.MTP:
+            for run in stored(weight):
+                totals[run.format] = totals.get(run.format, 0) + run.total
+    ordered = sorted(totals.items(), key=lambda item: -item[1])
+    return {name: ceil(size) for name, size in ordered}
+
+
 def gpu_weight_bytes(
     model: ModelShape, stored: StoredBytes, sharding: Sharding, layers: range | None = None
 ) -> int:
@@ -60,13 +126,14 @@ def gpu_weight_bytes(
     Matrices are split by `Weight.split`, KV projections replicated beyond their heads, norms and
     routers kept whole; the embedding stands on the first stage, the head on the last.
     """
-    total = Fraction(0)
+    total: Bytes = 0
     for weight in model.weights:
         if weight.part is Part.MTP:
             continue
-        copies = _copies_on_stage(weight, layers, model)
-        if copies:
-            total += stored(weight) * copies * _share(weight, sharding) * weight.experts
+        for run in stored(weight):
+            copies = _copies_on_stage(weight, run, layers, model)
+            if copies:
+                total += _gpu_share(weight, run, sharding) * copies
     return ceil(total)
 
 
@@ -129,53 +196,74 @@ def step_weights(model: ModelShape, stored: StoredBytes, sharding: Sharding) -> 
     Encoders and projectors of other modalities work in prefill only and are left out. The
     embedding table is counted in full, as formula (6) does.
     """
-    always = Fraction(0)
-    routed: dict[tuple[int, int], Fraction] = {}
+    always: Bytes = 0
+    routed: dict[tuple[int, int], Bytes] = {}
     for weight in model.weights:
         if weight.part in _OUTSIDE_DECODING:
             continue
-        size = stored(weight) * weight.occurrences * _share(weight, sharding)
+        size: Bytes = 0
+        for run in stored(weight):
+            size += _gpu_share(weight, run, sharding) * run.copies
         if weight.experts > 1:
             key = (weight.experts, weight.active)
-            routed[key] = routed.get(key, Fraction(0)) + size
+            routed[key] = routed.get(key, 0) + size
         else:
             always += size
     per_stage = sharding.pipeline_parallel_size
     return StepWeights(
-        always_bytes=ceil(always / per_stage),
-        routed=tuple((size / per_stage, experts, k) for (experts, k), size in routed.items()),
+        always_bytes=ceil(Fraction(always) / per_stage),
+        routed=tuple(
+            (Fraction(size) / (per_stage * experts), experts, k)
+            for (experts, k), size in routed.items()
+        ),
     )
 
 
 def _sum(weights: Iterable[Weight], stored: StoredBytes) -> int:
-    sizes = (stored(weight) * weight.occurrences * weight.experts for weight in weights)
-    return ceil(sum(sizes, Fraction(0)))
+    return ceil(sum((run.total for weight in weights for run in stored(weight)), 0))
 
 
-def _share(weight: Weight, sharding: Sharding) -> Fraction:
-    """The part of one copy that one GPU holds."""
-    if weight.experts > 1 and sharding.expert_parallel_size > 1:
-        dealt = ceil(weight.experts / sharding.expert_parallel_size)
-        return Fraction(dealt, weight.experts)
+def _gpu_share(weight: Weight, run: Stored, sharding: Sharding) -> Bytes:
+    """Bytes of one copy that one GPU holds, on average over the copies where they are dealt out."""
+    whole = run.size + run.bias
+    ep = sharding.expert_parallel_size
+    if weight.experts > 1 and ep > 1:
+        dealt = -(-weight.experts // ep)
+        return _part(whole * dealt, weight.experts)
+    if weight.split is Split.VOCAB:
+        whole = _padded(weight, whole, sharding.vocab_multiple)
     tp = sharding.tensor_parallel_size
     if tp == 1 or weight.split is Split.REPLICATED:
-        return Fraction(1)
+        return whole
     if weight.split is Split.KV_HEADS:
-        return Fraction(1, min(tp, weight.kv_heads or tp))
-    if weight.split is Split.ROW and weight.bias:
-        matrix = prod(weight.shape)
-        return Fraction(matrix + weight.bias * tp, weight.elements * tp)
-    return Fraction(1, tp)
+        return _part(whole, min(tp, weight.kv_heads or tp))
+    if weight.split is Split.ROW:
+        return _part(run.size, tp) + run.bias
+    return _part(whole, tp)
 
 
-def _copies_on_stage(weight: Weight, layers: range | None, model: ModelShape) -> int:
+def _part(size: Bytes, parts: int) -> Bytes:
+    """`size / parts`, a whole number where it is one."""
+    return Fraction(size, parts) if size % parts else size // parts
+
+
+def _padded(weight: Weight, size: Bytes, multiple: int) -> Bytes:
+    rows = weight.shape[0]
+    padded = -(-rows // multiple) * multiple
+    return size if padded == rows else Fraction(size) * padded / rows
+
+
+def _copies_on_stage(weight: Weight, run: Stored, layers: range | None, model: ModelShape) -> int:
     if layers is None:
-        return weight.occurrences
-    if weight.layers is not None:
-        return sum(index in layers for index in weight.layers)
+        return run.copies
     first, last = layers.start == 0, layers.stop >= model.num_hidden_layers
+    if weight.part in _ENCODERS:
+        return run.copies * first
+    if run.layers is not None:
+        inside = sum(layers.start <= index < layers.stop for index in run.layers)
+        return inside * run.experts
     if weight.part is Part.EMBEDDING:
-        return int(first or (last and model.tie_word_embeddings))
+        return run.experts * (first or (last and model.tie_word_embeddings))
     if weight.part in (Part.HEAD, Part.NORM, Part.OTHER):
-        return int(last)
-    return int(first)
+        return run.experts * last
+    return run.experts * first

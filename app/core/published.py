@@ -1,0 +1,87 @@
+"""A checkpoint's own total against the inventory: the total wins, the difference is reported.
+
+A published total counts what a server does not load: multi-token-prediction modules, and a head
+that is tied but stored all the same. Which of these it counts is told by which comes nearest.
+"""
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from math import ceil
+
+from app.core.inventory import Part, Weight
+from app.core.model import ModelShape
+from app.core.weights import Bytes, Stored, StoredBytes, checkpoint_bytes, loaded_bytes
+
+TOLERANCE = Fraction(1, 1000)
+"""Differences above it are reported."""
+SAME_MODEL = Fraction(2, 100)
+"""How far a checkpoint in another precision may be from the inventory, but for the precision."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Published:
+    """Weights as loaded, scaled to the published total, and what there is to say about it."""
+
+    stored: StoredBytes
+    notes: tuple[str, ...]
+
+
+def published_storage(
+    model: ModelShape, in_file: StoredBytes, loaded: StoredBytes, total: int, *, recast: bool
+) -> Published:
+    """`loaded` scaled so that its total follows from the checkpoint's.
+
+    `in_file` is how the checkpoint should store the weights, `loaded` how an engine holds them.
+    With `recast` the engine converts what it reads, so that a checkpoint of twice or half the size
+    is one in another precision, not one of other weights.
+    """
+    counted = _nearest(_could_be_stored(model, in_file), total)
+    if not counted:
+        return Published(stored=loaded, notes=())
+    ratio = Fraction(total, counted)
+    notes: list[str] = []
+    if recast:
+        for factor in (Fraction(2), Fraction(1, 2)):
+            if abs(ratio / factor - 1) <= SAME_MODEL:
+                ratio /= factor
+                notes.append(
+                    f"the checkpoint takes {total} bytes, {float(factor):g} times what its stated "
+                    "precision does: it is counted in the precision that engines load it in"
+                )
+                break
+    if abs(ratio - 1) > TOLERANCE:
+        notes.append(
+            f"the checkpoint's own total ({total} bytes) is {float(ratio - 1):+.2%} from the "
+            f"{counted} bytes that its description comes to; the total is used"
+        )
+    return Published(stored=loaded if ratio == 1 else _scaled(loaded, ratio), notes=tuple(notes))
+
+
+def _could_be_stored(model: ModelShape, in_file: StoredBytes) -> list[int]:
+    """The totals a checkpoint of this model may have."""
+    tied: Bytes = 0
+    if model.tie_word_embeddings:
+        tables = (weight for weight in model.weights if weight.part is Part.EMBEDDING)
+        tied = sum((run.total for table in tables for run in in_file(table)), 0)
+    whole, served = checkpoint_bytes(model, in_file), loaded_bytes(model, in_file)
+    return [size + extra for size in (whole, served) for extra in (0, ceil(tied))]
+
+
+def _nearest(candidates: list[int], total: int) -> int:
+    return min(candidates, key=lambda size: abs(size - total))
+
+
+def _scaled(stored: StoredBytes, factor: Fraction) -> StoredBytes:
+    known: dict[int, tuple[Weight, tuple[Stored, ...]]] = {}
+
+    def scaled(weight: Weight) -> tuple[Stored, ...]:
+        kept = known.get(id(weight))
+        if kept is None or kept[0] is not weight:
+            runs = tuple(
+                replace(run, size=run.size * factor, bias=run.bias * factor)
+                for run in stored(weight)
+            )
+            kept = known[id(weight)] = (weight, runs)
+        return kept[1]
+
+    return scaled
