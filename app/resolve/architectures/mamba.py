@@ -19,11 +19,13 @@ ATTENTION_FREE = "attention_free"
 
 @family("mamba", "falcon_mamba", architectures=("MambaForCausalLM", "FalconMambaForCausalLM"))
 def mamba(config: Config) -> ModelShape:
-    """A convolution's tail and a state a layer, in the model's precision. Defaults: MambaConfig;
-    Falcon's norms on the time step, B and C have no weights.
+    """A convolution's tail and a state a layer, in the model's precision. A stated width wins over
+    `expand` (Falcon-Mamba 7B states both, and they differ). Defaults: MambaConfig; Falcon's norms
+    on the time step, B and C have no weights.
     """
     dims = _dims(config, layers=32, hidden=768, vocab=50280, tied=True)
-    inner = config.integer("expand", default=2) * dims.hidden
+    inner = config.optional_integer("intermediate_size")
+    inner = inner or config.integer("expand", default=2) * dims.hidden
     bias = config.boolean("use_bias", default=False)
     mixer = Mamba1(
         hidden=dims.hidden,

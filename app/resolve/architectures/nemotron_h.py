@@ -100,7 +100,7 @@ def _dims(config: Config) -> Dims:
         layers=len(DEFAULT_KINDS),
         hidden=4096,
         heads=32,
-        head_dim=config.optional_integer("attention_head_dim") or 128,
+        head_dim=128,
         intermediate=21504,
         vocab=131072,
         max_positions=4096,
@@ -197,12 +197,11 @@ def _experts(
 ) -> list[Weight]:
     """Experts without gates; with `moe_latent_size` the routed ones work in a narrower space."""
     experts = config.integer("n_routed_experts", "num_local_experts", default=8)
-    shared = config.integer("moe_shared_expert_intermediate_size", default=7688, minimum=0)
     moe = Moe(
         num_experts=experts,
         top_k=min(config.integer("num_experts_per_tok", default=2), experts),
         width=config.integer("moe_intermediate_size", default=7688),
-        shared_width=shared * config.integer("n_shared_experts", default=1, minimum=0, maximum=64),
+        shared_width=config.integer("moe_shared_expert_intermediate_size", default=7688, minimum=0),
     )
     latent = config.optional_integer("moe_latent_size")
     weights = [

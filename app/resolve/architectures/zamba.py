@@ -91,8 +91,9 @@ def zamba2(config: Config) -> ModelShape:
     """
     hidden = config.integer("hidden_size", default=2560)
     heads = config.integer("num_attention_heads", default=32)
+    head_dim = config.integer("attention_head_dim", "head_dim", default=max(1, 2 * hidden // heads))
     dims = read_dims(
-        config.overlay(head_dim=max(1, 2 * hidden // heads)),
+        config.overlay(head_dim=head_dim),
         layers=54,
         hidden=2560,
         heads=32,
@@ -108,20 +109,21 @@ def zamba2(config: Config) -> ModelShape:
         kinds = [SHARED if i in ZAMBA2_SHARED else LINEAR for i in dims.all_layers]
     mamba_heads = config.integer("n_mamba_heads", default=8)
     inner = config.integer("mamba_expand", default=2) * dims.hidden
-    if inner % mamba_heads:
+    mamba_dim = config.optional_integer("mamba_headdim")
+    if mamba_dim is None and inner % mamba_heads:
         raise config.fail("n_mamba_heads", f"{mamba_heads} heads do not divide {inner}")
     bias = config.boolean("add_bias_linear", default=False)
     mixer = Mamba2(
         hidden=dims.hidden,
         heads=mamba_heads,
-        head_dim=inner // mamba_heads,
+        head_dim=mamba_dim or inner // mamba_heads,
         groups=config.integer("mamba_ngroups", default=1),
         state=config.integer("mamba_d_state", default=64),
         kernel=config.integer("mamba_d_conv", default=4),
         bias=bias,
         out_bias=bias,
     )
-    wide = 2 * dims.hidden
+    wide = config.integer("attention_hidden_size", default=2 * dims.hidden)
     rank = config.integer("adapter_rank", default=128)
     adapted = [("feed_forward.gate_up_proj", dims.hidden, 2 * dims.intermediate)]
     if config.boolean("use_shared_attention_adapter", default=False):
