@@ -167,14 +167,13 @@ def got_ocr2(config: Config) -> ModelShape:
     )
     vision = config.section("vision_config")
     width = vision.integer("output_channels", default=256)
+    out = text.hidden_size
     at = "multi_modal_projector"
     weights = [
         *sam(vision, "vision_tower"),
         conv(f"{at}.conv_upsampler1", 2 * width, width, 3, 3, part=PROJECTOR, bias=False),
-        conv(f"{at}.conv_upsampler2", 4 * width, 2 * width, 3, 3, part=PROJECTOR, bias=False),
-        linear(
-            f"{at}.multimodal_projector", text.hidden_size, 4 * width, part=PROJECTOR, bias=True
-        ),
+        conv(f"{at}.conv_upsampler2", out, 2 * width, 3, 3, part=PROJECTOR, bias=False),
+        linear(f"{at}.multimodal_projector", out, out, part=PROJECTOR, bias=True),
     ]
     return multimodal(config, text, weights)
 

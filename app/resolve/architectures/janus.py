@@ -73,8 +73,8 @@ def _drawing(config: Config, at: str, out: int, depth: int) -> list[Weight]:
     return [
         array(f"{at}.generation_embeddings", words, code, part=PROJECTOR),
         *_aligner(f"{at}.generation_aligner", code, out, depth),
-        linear(f"{at}.generation_head.proj_out", head, out, part=PROJECTOR, bias=True),
-        linear(f"{at}.generation_head.vision_head", words, head, part=PROJECTOR, bias=True),
+        linear(f"{at}.generation_head.proj_out", out, head, part=PROJECTOR, bias=True),
+        linear(f"{at}.generation_head.vision_head", words, out, part=PROJECTOR, bias=True),
     ]
 
 
