@@ -53,8 +53,8 @@ NORMS = ("input_layernorm", "post_attention_layernorm")
 def glm5_next(config: Config) -> ModelShape:
     """The text model with a vision tower. Defaults: Glm5NextConfig."""
     text = config.section("text_config") if config.has("text_config") else config
-    if config.has("tie_word_embeddings"):
-        text = text.overlay(tie_word_embeddings=config.get("tie_word_embeddings"))
+    tied = config.boolean("tie_word_embeddings", default=False)
+    text = text.overlay(tie_word_embeddings=tied)
     shape = _model(text, "model.language_model.")
     vision = config.section("vision_config")
     return multimodal(config, shape, _vision(vision, config.prefix + "model.visual"))

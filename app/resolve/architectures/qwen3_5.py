@@ -57,10 +57,9 @@ def intern_s2_preview(config: Config) -> ModelShape:
 
 
 def _text(config: Config) -> Config:
-    text = config.section("text_config")
-    if config.has("tie_word_embeddings"):
-        return text.overlay(tie_word_embeddings=config.get("tie_word_embeddings"))
-    return text
+    """The wrapper decides whether the head is tied, and its class says no."""
+    tied = config.boolean("tie_word_embeddings", default=False)
+    return config.section("text_config").overlay(tie_word_embeddings=tied)
 
 
 def _with_vision(config: Config, text: ModelShape) -> ModelShape:

@@ -46,8 +46,8 @@ POSITION_BYTES = 3 * 8
 def qwen4_exp(config: Config) -> ModelShape:
     """The text model with Qwen3.5's vision tower. Defaults: Qwen4ExpConfig."""
     text = config.section("text_config")
-    if config.has("tie_word_embeddings"):
-        text = text.overlay(tie_word_embeddings=config.get("tie_word_embeddings"))
+    tied = config.boolean("tie_word_embeddings", default=False)
+    text = text.overlay(tie_word_embeddings=tied)
     shape = _model(text, "model.language_model.", position_bytes=POSITION_BYTES)
     vision = config.section("vision_config")
     return multimodal(config, shape, qwen3_vision(vision, config.prefix + "model.visual."))
