@@ -26,7 +26,7 @@ SANDWICH = Names(
 )
 
 
-@family("muse_glimmer_text")
+@family("muse_glimmer_text", architectures=("MuseGlimmerForCausalLM",))
 def muse_glimmer_text(config: Config) -> ModelShape:
     """Counted from the last layer, every fourth has full attention; attention's output is gated.
     Defaults: MuseGlimmerTextConfig.
@@ -76,8 +76,13 @@ def muse_glimmer(config: Config) -> ModelShape:
     text = text_model(
         config, prefix="model.language_", model_type="muse_glimmer_text", head="lm_head"
     )
+    return multimodal(config, text, vision(config, text.hidden_size))
+
+
+def vision(config: Config, text_width: int) -> list[Weight]:
+    """The image encoder, its adapter and the projection to the text's width."""
     inner = config.integer("projector_hidden_size", default=4096)
-    weights = [
+    return [
         *_tower(config.section("vision_config"), "model.vision_tower"),
         *dense_chain(
             "model.vision_adapter",
@@ -85,9 +90,8 @@ def muse_glimmer(config: Config) -> ModelShape:
             ("fc2", inner, inner),
             bias=False,
         ),
-        linear("model.vision_projection", text.hidden_size, inner, part=Part.PROJECTOR),
+        linear("model.vision_projection", text_width, inner, part=Part.PROJECTOR),
     ]
-    return multimodal(config, text, weights)
 
 
 def _tower(config: Config, at: str) -> list[Weight]:
