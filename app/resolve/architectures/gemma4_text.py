@@ -166,23 +166,20 @@ def _layer_kinds(config: Config, dims: Dims) -> dict[Kind, list[int]]:
     if shared and shared < dims.layers and set(types[:first_shared]) != set(types):
         raise config.fail("num_kv_shared_layers", "leaves no layer of some kind with a cache")
     own = _overrides(config)
-    full = _full_sizes(config, dims)
-    members: dict[Kind, list[int]] = {}
+    plain = (dims.head_dim, dims.kv_heads)
+    full = _full_sizes(config, dims) if own is None else plain
+    members: dict[tuple[bool, int, int, bool], list[int]] = {}
     for index, name in enumerate(types):
-        head_dim, kv_heads = (
-            full if name == FULL and own is None else (dims.head_dim, dims.kv_heads)
-        )
+        head_dim, kv_heads = full if name == FULL else plain
         if own and index in own:
             head_dim = own[index][0] or head_dim
             kv_heads = own[index][1] or kv_heads
-        kind = Kind(
-            slides=name == SLIDING,
-            head_dim=head_dim,
-            kv_heads=kv_heads,
-            reads_other=index >= first_shared,
-        )
-        members.setdefault(kind, []).append(index)
-    return members
+        key = (name == SLIDING, head_dim, kv_heads, index >= first_shared)
+        members.setdefault(key, []).append(index)
+    return {
+        Kind(slides=slides, head_dim=head_dim, kv_heads=kv_heads, reads_other=reads): layers
+        for (slides, head_dim, kv_heads, reads), layers in members.items()
+    }
 
 
 def _full_sizes(config: Config, dims: Dims) -> tuple[int, int]:
