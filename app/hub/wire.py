@@ -14,6 +14,7 @@ from app.hub.classify import Outcome, Verdict, classify
 from app.hub.config import HubConfig
 from app.hub.names import is_commit, repo_id_in_path
 from app.hub.origins import Origins
+from app.hub.shelter import Shelter
 
 MAX_REDIRECTS = 20
 _MAX_ERROR_BYTES = 8_192
@@ -82,6 +83,7 @@ class Wire:
         self._origins = Origins(config.endpoint, config.cdn_hosts)
         self._token = config.token
         self._budget = budget
+        self._shelter = Shelter()
         self._client = httpx.AsyncClient(
             transport=transport,
             headers={"User-Agent": config.user_agent, "Accept-Encoding": "identity"},
@@ -94,6 +96,7 @@ class Wire:
 
     async def aclose(self) -> None:
         """Close every connection."""
+        await self._shelter.aclose()
         await self._client.aclose()
 
     async def ask(self, question: Question) -> Reply:
@@ -104,6 +107,9 @@ class Wire:
             WrongAnswer: too large, a redirect where none may lead, too many of them.
             MustWait: the rate limit's bucket is empty (at whichever hop).
         """
+        return await self._shelter.run(self._walk(question))
+
+    async def _walk(self, question: Question) -> Reply:
         url, trail = question.url, Trail()
         seen: set[str] = set()
         while url not in seen and len(seen) <= MAX_REDIRECTS:

@@ -96,9 +96,11 @@ class HttpServer:
         if answer.reset:
             writer.transport.abort()
             return False
-        return await self._write(writer, answer)
+        return await self._write(reader, writer, answer)
 
-    async def _write(self, writer: asyncio.StreamWriter, answer: Answer) -> bool:
+    async def _write(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, answer: Answer
+    ) -> bool:
         whole = answer.body if isinstance(answer.body, bytes) else None
         length = answer.length
         if length is None and whole is not None:
@@ -113,7 +115,19 @@ class HttpServer:
             await writer.drain()
             return keep and length == len(whole)
         assert not isinstance(answer.body, bytes)
-        async for chunk in answer.body:
-            writer.write(chunk)
-            await writer.drain()
+        # A client that has gone away is noticed even while there is nothing to send.
+        sending = asyncio.create_task(_send(writer, answer.body))
+        leaving = asyncio.create_task(reader.read(1))
+        try:
+            await asyncio.wait({sending, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            sending.cancel()
+            leaving.cancel()
+            await asyncio.gather(sending, leaving, return_exceptions=True)
         return False
+
+
+async def _send(writer: asyncio.StreamWriter, chunks: AsyncIterator[bytes]) -> None:
+    async for chunk in chunks:
+        writer.write(chunk)
+        await writer.drain()
