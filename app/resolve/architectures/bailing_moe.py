@@ -1,4 +1,4 @@
-"""Ling and Ring (Bailing) 1 and 2, Sarvam and Param 2 with grouped-query attention."""
+"""Ling and Ring (Bailing) 1 and 2, LLaDA 2, Sarvam and Param 2 with grouped-query attention."""
 
 from dataclasses import replace
 
@@ -59,6 +59,22 @@ def sarvam_moe(config: Config) -> ModelShape:
         qk_norm=config.boolean("use_qk_norm", default=True),
         corrected=True,
     )
+
+
+@family("llada2_moe", architectures=("LLaDA2MoeModelLM",))
+def llada2_moe(config: Config) -> ModelShape:
+    """As Ling 2, but drafting blocks by diffusion: a finished block's K and V are kept, those of
+    the block in work are made anew in each step. The published files state every size.
+    """
+    shape = _decoder(
+        config,
+        read_dims(config),
+        read_moe(config),
+        first_dense=0,
+        qk_norm=True,
+        corrected=config.boolean("moe_router_enable_expert_bias", default=True),
+    )
+    return replace(shape, traits=shape.traits | {"block_diffusion"})
 
 
 @family("param2moe", architectures=("Param2MoEForCausalLM",))

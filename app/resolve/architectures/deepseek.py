@@ -1,4 +1,4 @@
-"""DeepSeek MoE, V2, V3 and R1, and the models published in their shape: Kimi K2, Moonlight, GigaChat 3."""
+"""DeepSeek MoE, V2, V3 and R1, and those in their shape: Kimi K2, Moonlight, Mistral Large 3."""
 
 from app.core.model import ModelShape
 from app.resolve.architectures import family
@@ -54,7 +54,11 @@ def deepseek_v2(config: Config) -> ModelShape:
     )
 
 
-@family("deepseek_v3", "kimi_k2", architectures=("DeepseekV3ForCausalLM",))
+@family(
+    "deepseek_v3",
+    "kimi_k2",
+    architectures=("DeepseekV3ForCausalLM", "MistralLarge3ForCausalLM"),
+)
 def deepseek_v3(config: Config) -> ModelShape:
     """One latent a token in every layer, the same on every rank. Defaults: DeepseekV3Config."""
     dims = read_dims(
