@@ -10,7 +10,8 @@ from app.core.precision import BFLOAT16, Precision
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LayerGroup:
-    """Layers that keep the same parts; `layers` are their indices, from 0, in order.
+    """Layers that keep the same parts; `layers` are their indices, from 0, in order; one that
+    runs again and caches each pass is named once a pass.
 
     `num_attention_heads` are the query heads, which tensor parallelism has to divide.
     A group without parts keeps nothing (shared caches, MLP-only or skipped layers).

@@ -130,44 +130,61 @@ SIX = {**SIZES, "num_hidden_layers": 6}
             },
             [None, 8, 8, 8],
         ),
-        # HRM runs 1 layer a stack 2 x (3 + 1) times; LoopCoder's second pass has a window
+        # HRM runs 1 layer a stack 2 x (3 + 1) times
         ({"model_type": "hrm_text", **SIZES, "num_hidden_layers": 1}, [None] * 8),
-        (
-            {
-                "model_type": "iquestloopcoder",
-                **SIZES,
-                "num_hidden_layers": 2,
-                "max_position_embeddings": 8,
-            },
-            [None, None, 64, 64],
-        ),
-        # Dory's middle two layers run twice
-        (
-            {
-                "model_type": "dory",
-                **FOUR,
-                "sliding_window": 8,
-                "n_input_layers": 1,
-                "n_output_layers": 1,
-            },
-            [8, 8, 8, None, 8, 8],
-        ),
-        # published with attention and MLP as layers of their own
-        (
-            {
-                "model_type": "dory",
-                **FOUR,
-                "sliding_window": 8,
-                "layer_types": ["sliding_attention", "mlp", "full_attention", "mlp"],
-                "n_input_layers": 2,
-                "n_output_layers": 2,
-            },
-            [8, None],
-        ),
     ],
 )
 def test_windows_follow_the_config(config: dict[str, Any], expected: list[int | None]) -> None:
     assert windows(config) == expected
+
+
+DORY = {"model_type": "dory", **FOUR, "sliding_window": 8}
+
+
+@pytest.mark.parametrize(
+    ("config", "expected"),
+    [
+        # LoopCoder's second pass has a window, Ouro's passes are alike
+        (
+            {"model_type": "iquestloopcoder", **SIZES, "num_hidden_layers": 2},
+            {None: (0, 1), 64: (0, 1)},
+        ),
+        (
+            {"model_type": "ouro", **SIZES, "num_hidden_layers": 2, "total_ut_steps": 3},
+            {None: (0, 0, 0, 1, 1, 1)},
+        ),
+        # Dory's middle two layers run twice, unless all passes share a cache
+        (
+            {**DORY, "n_input_layers": 1, "n_output_layers": 1},
+            {8: (0, 1, 1, 2, 2), None: (3,)},
+        ),
+        (
+            {
+                **DORY,
+                "n_input_layers": 1,
+                "n_output_layers": 1,
+                "recurrent_kv_cache_mode": "last_loop",
+            },
+            {8: (0, 1, 2), None: (3,)},
+        ),
+        # published with attention and MLP as layers of their own
+        (
+            {
+                **DORY,
+                "layer_types": ["sliding_attention", "mlp", "full_attention", "mlp"],
+                "n_input_layers": 2,
+                "n_output_layers": 2,
+            },
+            {8: (0,), None: (1,)},
+        ),
+    ],
+)
+def test_a_layer_that_runs_again_caches_each_pass(
+    config: dict[str, Any], expected: dict[int | None, tuple[int, ...]]
+) -> None:
+    shape = shape_from_config({**config, "max_position_embeddings": 8})
+    kept = {getattr(group.parts[0], "window", None): group.layers for group in shape.groups}
+    assert kept == expected
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,11 @@
 """Models that run layers again and cache each pass: Dory, IQuest-LoopCoder, Ouro."""
 
+from collections.abc import Sequence
+
 from app.core.inventory import Part, Split
-from app.core.model import ModelShape
+from app.core.model import LayerGroup, ModelShape
 from app.resolve.architectures import family
-from app.resolve.architectures.blocks import linear, read_dims, vector
+from app.resolve.architectures.blocks import Dims, attention_part, linear, read_dims, vector
 from app.resolve.architectures.fields import MAX_LAYERS, Config
 from app.resolve.architectures.llama_like import (
     Names,
@@ -63,7 +65,8 @@ def dory(config: Config) -> ModelShape:
         loops = 1
     pattern = [(index + 1) % 4 != 0 for index in range(dims.layers)]
     windows = layer_windows(config, dims.layers, window_size(config, default=1024), default=pattern)
-    again = windows[ends[0] : ends[0] + looping]
+    middle = range(ends[0], ends[0] + looping)
+    passed = [(window, index in middle) for index, window in enumerate(windows)]
     at = UNWEIGHTED.at(config)
     layers = dims.all_layers
     width = dims.heads * dims.head_dim
@@ -80,7 +83,7 @@ def dory(config: Config) -> ModelShape:
         config,
         dims,
         names=UNWEIGHTED,
-        windows=[*windows, *again * (loops - 1)],
+        groups=_passes(dims, [[window] * (loops if looped else 1) for window, looped in passed]),
         qkv_bias=bias,
         out_bias=bias,
         mlp_bias=config.boolean("mlp_bias", default=False),
@@ -120,7 +123,7 @@ def iquest_loopcoder(config: Config) -> ModelShape:
     return llama_like(
         config,
         dims,
-        windows=[*first, *[window] * (dims.layers * (loops - 1))],
+        groups=_passes(dims, [[own, *[window] * (loops - 1)] for own in first]),
         extra=[gate],
     )
 
@@ -138,4 +141,26 @@ def ouro(config: Config) -> ModelShape:
     gate = linear(
         config.prefix + "model.early_exit_gate", 1, dims.hidden, part=Part.OTHER, bias=True
     )
-    return llama_like(config, dims, names=BOTH_SIDES, windows=windows * steps, extra=[gate])
+    return llama_like(
+        config,
+        dims,
+        names=BOTH_SIDES,
+        groups=_passes(dims, [[window] * steps for window in windows]),
+        extra=[gate],
+    )
+
+
+def _passes(dims: Dims, windows: Sequence[Sequence[int | None]]) -> tuple[LayerGroup, ...]:
+    """Groups of layers that are named once for each of their passes, whose windows are given."""
+    members: dict[int | None, list[int]] = {}
+    for index, passes in enumerate(windows):
+        for window in passes:
+            members.setdefault(window, []).append(index)
+    return tuple(
+        LayerGroup(
+            layers=tuple(layers),
+            parts=(attention_part(dims, window=window),),
+            num_attention_heads=dims.heads,
+        )
+        for window, layers in members.items()
+    )
