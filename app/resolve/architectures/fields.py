@@ -5,7 +5,7 @@ present as null counts as absent), a default that is the family's own class defa
 what it refuses names the field as the caller would find it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 from app.errors import InputError
@@ -16,6 +16,31 @@ MAX_COUNT = 2**31
 MAX_DIGITS = 19
 
 T = TypeVar("T")
+
+
+class _Overlaid(Mapping[str, Any]):
+    """One mapping over another, without a copy: what is not asked for is not read."""
+
+    __slots__ = ("below", "over")
+
+    def __init__(self, below: Mapping[str, Any], over: Mapping[str, Any]) -> None:
+        self.below = below
+        self.over = over
+
+    def get(self, key: str, default: Any = None) -> Any:
+        return self.over[key] if key in self.over else self.below.get(key, default)
+
+    def __getitem__(self, key: str) -> Any:
+        return self.over[key] if key in self.over else self.below[key]
+
+    def __iter__(self) -> Iterator[str]:
+        yield from self.over
+        yield from (key for key in self.below if key not in self.over)
+
+    def __len__(self) -> int:
+        return len({*self.below, *self.over})
+
+
 _REQUIRED: Any = object()
 
 
@@ -170,10 +195,15 @@ class Config:
 
     def overlay(self, **values: Any) -> "Config":
         """The same object with some keys replaced (values a wrapper states for its inner part)."""
-        return Config({**self.data, **values}, path=self.path, prefix=self.prefix)
+        return Config(_Overlaid(self.data, values), path=self.path, prefix=self.prefix)
 
     def _whole(self, name: str, value: Any, minimum: int, maximum: int) -> int:
-        if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) <= MAX_DIGITS:
+        if (
+            isinstance(value, str)
+            and value.isascii()
+            and value.isdigit()
+            and len(value) <= MAX_DIGITS
+        ):
             value = int(value)
         if isinstance(value, float) and value.is_integer():
             value = int(value)
