@@ -6,11 +6,17 @@ that is tied but stored all the same. Which of these it counts is told by which 
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from math import ceil
 
-from app.core.inventory import Part, Weight
+from app.core.inventory import Weight
 from app.core.model import ModelShape
-from app.core.weights import Bytes, Stored, StoredBytes, checkpoint_bytes, loaded_bytes
+from app.core.precision import FLOAT32
+from app.core.weights import (
+    Stored,
+    StoredBytes,
+    inventory_bytes,
+    loaded_bytes,
+    tied_head_bytes,
+)
 
 TOLERANCE = Fraction(1, 1000)
 """Differences above it are reported."""
@@ -32,23 +38,22 @@ def published_storage(
     """`loaded` scaled so that its total follows from the checkpoint's.
 
     `in_file` is how the checkpoint should store the weights, `loaded` how an engine holds them.
-    With `recast` the engine converts what it reads, so that a checkpoint of twice or half the size
-    is one in another precision, not one of other weights.
+    With `recast` the engine converts what it reads, so that a checkpoint of twice the size (half,
+    where 32 bits are stated) is one in another precision, not one of other weights.
     """
+    stated = model.checkpoint_dtype or model.dtype
     counted = _nearest(_could_be_stored(model, in_file), total)
     if not counted:
         return Published(stored=loaded, notes=())
     ratio = Fraction(total, counted)
     notes: list[str] = []
-    if recast:
-        for factor in (Fraction(2), Fraction(1, 2)):
-            if abs(ratio / factor - 1) <= SAME_MODEL:
-                ratio /= factor
-                notes.append(
-                    f"the checkpoint takes {total} bytes, {float(factor):g} times what its stated "
-                    "precision does: it is counted in the precision that engines load it in"
-                )
-                break
+    factor = Fraction(2 if stated.bits < FLOAT32.bits else Fraction(1, 2))
+    if recast and abs(ratio / factor - 1) <= SAME_MODEL:
+        ratio /= factor
+        notes.append(
+            f"the checkpoint takes {total} bytes, {float(factor):g} times what its stated "
+            "precision does: it is counted in the precision that engines load it in"
+        )
     if abs(ratio - 1) > TOLERANCE:
         notes.append(
             f"the checkpoint's own total ({total} bytes) is {float(ratio - 1):+.2%} from the "
@@ -59,12 +64,10 @@ def published_storage(
 
 def _could_be_stored(model: ModelShape, in_file: StoredBytes) -> list[int]:
     """The totals a checkpoint of this model may have."""
-    tied: Bytes = 0
-    if model.tie_word_embeddings:
-        tables = (weight for weight in model.weights if weight.part is Part.EMBEDDING)
-        tied = sum((run.total for table in tables for run in in_file(table)), 0)
-    whole, served = checkpoint_bytes(model, in_file), loaded_bytes(model, in_file)
-    return [size + extra for size in (whole, served) for extra in (0, ceil(tied))]
+    whole = inventory_bytes(model, in_file)
+    served = loaded_bytes(model, in_file)
+    tied = tied_head_bytes(model, in_file) if model.tie_word_embeddings else 0
+    return [size + extra for size in (whole, served) for extra in (0, tied)]
 
 
 def _nearest(candidates: list[int], total: int) -> int:

@@ -50,10 +50,15 @@ class Rule:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Scheme:
-    """How a checkpoint is quantised. `name` is its method in the ecosystem's words."""
+    """How a checkpoint is quantised.
+
+    `name` is its method in the ecosystem's words. `stores_prediction` is false where the tool that
+    wrote the checkpoint loads models without their multi-token prediction, which is then lost.
+    """
 
     name: str
     rules: tuple[Rule, ...]
+    stores_prediction: bool = True
     assumptions: tuple[str, ...] = ()
 
 
@@ -74,6 +79,8 @@ def scheme_storage(scheme: Scheme, precision: Precision) -> StoredBytes:
 
 
 def _stored(scheme: Scheme, weight: Weight, precision: Precision) -> tuple[Stored, ...]:
+    if weight.part is Part.MTP and not scheme.stores_prediction:
+        return ()
     plain = plainly_stored(weight, precision)
     if weight.dtype is not None:
         return (plain,)

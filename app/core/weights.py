@@ -1,7 +1,7 @@
 """Weight bytes: of the whole model, of one GPU, and of what one decode step reads."""
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import ceil, prod
 
@@ -11,6 +11,9 @@ from app.core.precision import Precision
 
 _ENCODERS = frozenset({Part.VISION, Part.AUDIO, Part.PROJECTOR})
 _OUTSIDE_DECODING = _ENCODERS | {Part.MTP}
+
+STORED_TIED_HEAD = "stored_tied_head"
+"""Trait of a family whose checkpoints hold the head although it is tied to the embedding."""
 
 Bytes = int | Fraction
 """A size in bytes; a fraction only where packed elements leave part of a byte."""
@@ -99,7 +102,19 @@ def bytes_of(elements: int, precision: Precision) -> Bytes:
 
 def checkpoint_bytes(model: ModelShape, stored: StoredBytes) -> int:
     """Bytes of the published tensors, multi-token-prediction modules included."""
+    tied = STORED_TIED_HEAD in model.traits and model.tie_word_embeddings
+    whole = inventory_bytes(model, stored)
+    return whole + (tied_head_bytes(model, stored) if tied else 0)
+
+
+def inventory_bytes(model: ModelShape, stored: StoredBytes) -> int:
+    """Bytes of every weight of the model once, multi-token-prediction modules included."""
     return _sum(model.weights, stored)
+
+
+def tied_head_bytes(model: ModelShape, stored: StoredBytes) -> int:
+    """Bytes of the head where it is tied and a checkpoint stores it all the same."""
+    return _sum((w for w in model.weights if w.part is Part.EMBEDDING), stored)
 
 
 def loaded_bytes(model: ModelShape, stored: StoredBytes) -> int:
@@ -135,6 +150,50 @@ def gpu_weight_bytes(
             if copies:
                 total += _gpu_share(weight, run, sharding) * copies
     return ceil(total)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Share:
+    """What one GPU holds of a weight: `size` bytes (all its experts of a layer) in each of `count`
+    layers; `layers` are those of the model that are stored alike.
+    """
+
+    weight: Weight
+    size: Bytes
+    count: int
+    layers: tuple[int, ...] | None
+
+
+def gpu_shares(
+    model: ModelShape,
+    stored: StoredBytes,
+    sharding: Sharding,
+    layers: range | None = None,
+    *,
+    whole: Callable[[Weight], bool] = lambda _: False,
+    drafting: bool = False,
+) -> Iterator[Share]:
+    """The weights on one GPU of a pipeline stage, one entry for copies that are alike.
+
+    `whole` names weights that are not divided whatever they say (towers that every rank runs);
+    prediction modules count under `drafting`, on the last stage.
+    """
+    undivided = replace(sharding, tensor_parallel_size=1)
+    for weight in model.weights:
+        own = undivided if whole(weight) else sharding
+        for run in stored(weight):
+            if weight.part is Part.MTP:
+                last = layers is None or layers.stop >= model.num_hidden_layers
+                copies = run.copies if drafting and last else 0
+            else:
+                copies = _copies_on_stage(weight, run, layers, model)
+            if copies:
+                yield Share(
+                    weight=weight,
+                    size=_gpu_share(weight, run, own) * run.experts,
+                    count=copies // run.experts,
+                    layers=run.layers,
+                )
 
 
 def expected_experts_touched(num_experts: int, top_k: int, batch: int) -> Fraction:

@@ -104,6 +104,15 @@ def checkpoint_dtype(config: Config) -> Precision | None:
     return precision(name, field="config.dtype") if name and name != "auto" else None
 
 
+def stated_quantization(config: Config) -> dict[str, Any] | None:
+    """The checkpoint's own description of its quantisation, None where it is not quantised."""
+    stated = config.get("quantization_config")
+    if stated is not None and not isinstance(stated, dict):
+        raise config.fail("quantization_config", "must be an object")
+    others = (config.get(name) for name in ("compression_config", "quantization"))
+    return stated or next((other for other in others if isinstance(other, dict) and other), None)
+
+
 def serving_dtype(
     stored: Precision | None, *, model_type: str = "", pooling: bool = False
 ) -> Precision:
@@ -168,9 +177,6 @@ def model_shape(
     stored = checkpoint_dtype(config)
     named = frozenset(traits)
     architectures = config.texts("architectures") or [""]
-    quantization = config.get("quantization_config")
-    if quantization is not None and not isinstance(quantization, dict):
-        raise config.fail("quantization_config", "must be an object")
     return ModelShape(
         model_type=config.text("model_type"),
         architecture=architectures[0],
@@ -188,7 +194,7 @@ def model_shape(
         tie_word_embeddings=dims.tied,
         traits=named,
         draft_groups=draft_groups,
-        quantization=quantization,
+        quantization=stated_quantization(config),
         assumptions=assumptions,
     )
 

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from app.core.model import ModelShape
+from app.core.weights import STORED_TIED_HEAD
 from app.resolve.architectures import family
 from app.resolve.architectures.blocks import HEADS, HIDDEN, read_dims
 from app.resolve.architectures.fields import Config
@@ -70,5 +71,8 @@ def _falcon(config: Config, *, new: bool) -> ModelShape:
         out_bias=bias,
         mlp_bias=bias,
         norm_bias=True,
-        traits=("alibi",) if config.boolean("alibi", default=False) else (),
+        traits=(
+            STORED_TIED_HEAD,
+            *(("alibi",) if config.boolean("alibi", default=False) else ()),
+        ),
     )

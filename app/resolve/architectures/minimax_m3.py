@@ -10,6 +10,7 @@ from app.resolve.architectures.blocks import (
     Dims,
     attention,
     attention_part,
+    gated_mlp,
     group_layers,
     linear,
     model_shape,
@@ -173,7 +174,18 @@ def _mixture(at: str, dims: Dims, moe: Moe, layers: Sequence[int]) -> list[Weigh
             top_k=moe.top_k,
             module=module,
             names=("w1", "w3", "w2"),
-            shared_width=moe.shared_width,
+        ),
+        *(
+            gated_mlp(
+                f"{at}.{module}",
+                dims.hidden,
+                moe.shared_width,
+                layers,
+                module="shared_experts",
+                part=Part.SHARED_EXPERTS,
+            )
+            if moe.shared_width
+            else ()
         ),
         *correction(at, moe, layers, name=f"{module}.e_score_correction_bias"),
     ]

@@ -11,7 +11,7 @@ from typing import Any
 from app.core.inventory import Part, Weight
 from app.core.model import ModelShape
 from app.resolve.architectures import architecture_names, build
-from app.resolve.architectures.blocks import checkpoint_dtype, serving_dtype
+from app.resolve.architectures.blocks import checkpoint_dtype, serving_dtype, stated_quantization
 from app.resolve.architectures.fields import Config
 
 MULTIMODAL = "multimodal"
@@ -119,9 +119,6 @@ def multimodal(
     Precision and quantisation are the wrapper's where it states them, else the text model's.
     """
     stored = checkpoint_dtype(config) or text.checkpoint_dtype
-    quantization = config.get("quantization_config")
-    if quantization is not None and not isinstance(quantization, dict):
-        raise config.fail("quantization_config", "must be an object")
     return replace(
         text,
         model_type=config.text("model_type", default=text.model_type),
@@ -129,7 +126,7 @@ def multimodal(
         weights=(*text.weights, *weights),
         dtype=serving_dtype(stored),
         checkpoint_dtype=stored,
-        quantization=quantization or text.quantization,
+        quantization=stated_quantization(config) or text.quantization,
         traits=text.traits | frozenset(traits),
         tower_widths=(*text.tower_widths, *_vision_heads(config, tower_heads), *tower_widths),
         assumptions=(*text.assumptions, *assumptions),

@@ -7,7 +7,7 @@ experts; the vision tower is Qwen3-VL's without deepstack.
 from collections.abc import Sequence
 from dataclasses import replace
 
-from app.core.inventory import Weight
+from app.core.inventory import Part, Weight
 from app.core.model import ModelShape
 from app.resolve.architectures import family
 from app.resolve.architectures.blocks import Dims, read_dims
@@ -26,13 +26,13 @@ def qwen3_5_text(config: Config) -> ModelShape:
     """Dense: full attention in every fourth layer, gated delta nets in the others, their state in
     `mamba_ssm_dtype` (fp32 in the published configs). Defaults: Qwen3_5TextConfig.
     """
-    return _dense(config, "model.")
+    return _without_prediction(_dense(config, "model."))
 
 
 @family("qwen3_5_moe_text", architectures=("Qwen3_5MoeForCausalLM",))
 def qwen3_5_moe_text(config: Config) -> ModelShape:
     """As the dense text model, with experts in every layer. Defaults: Qwen3_5MoeTextConfig."""
-    return _sparse(config, "model.")
+    return _without_prediction(_sparse(config, "model."))
 
 
 @family("qwen3_5", architectures=("Qwen3_5ForConditionalGeneration",))
@@ -54,6 +54,12 @@ def intern_s2_preview(config: Config) -> ModelShape:
     sparse = text.text("model_type") != "qwen3_5_text"
     shape = _with_vision(config, (_sparse if sparse else _dense)(text, NESTED))
     return replace(shape, assumptions=("the tower for time series is not counted",))
+
+
+def _without_prediction(text: ModelShape) -> ModelShape:
+    """A text model on its own is what transformers saves, and it skips `mtp.` when it loads."""
+    kept = tuple(weight for weight in text.weights if weight.part is not Part.MTP)
+    return replace(text, weights=kept)
 
 
 def _text(config: Config) -> Config:

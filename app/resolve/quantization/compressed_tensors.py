@@ -24,6 +24,7 @@ from app.resolve.quantization.reading import (
     group_of,
     left_alone,
     names_in,
+    names_prediction,
     objects_in,
 )
 
@@ -37,6 +38,7 @@ def compressed_tensors(config: Config) -> Scheme:
     layout = config.text("format")
     if layout in ("marlin-24", "sparse-24-bitmask"):
         raise config.fail("format", f"'{layout}' (sparse weights) is not known")
+    ignored = names_in(config, "ignore")
     named: list[Rule] = []
     by_class: list[Rule] = []
     for group in objects_in(config, "config_groups").values():
@@ -55,10 +57,11 @@ def compressed_tensors(config: Config) -> Scheme:
     return Scheme(
         name="compressed-tensors",
         rules=(
-            *left_alone(names_in(config, "ignore"), anywhere=False),
+            *left_alone(ignored, anywhere=False),
             *named,
             *by_class,
         ),
+        stores_prediction=names_prediction(ignored),
     )
 
 

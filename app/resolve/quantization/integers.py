@@ -1,7 +1,7 @@
 """Integer weights: GPTQ, AWQ, AutoRound, bitsandbytes, and smaller methods of the ecosystem.
 
-GPTQ, AWQ and AutoRound work through the language model's layers, so the head, the encoders of
-other modalities and the prediction modules stay as they are.
+GPTQ, AWQ and AutoRound work through the language model's layers, so the head and the encoders of
+other modalities stay as they are. These tools load models without their prediction modules.
 """
 
 from collections.abc import Mapping
@@ -33,6 +33,7 @@ from app.resolve.quantization.reading import (
     group_of,
     left_alone,
     names_in,
+    names_prediction,
     nested,
     objects_in,
 )
@@ -67,7 +68,7 @@ def gptq(config: Config) -> Scheme:
     ]
     if config.get("lm_head") is True:
         rules.append(Rule(format=_gptq_format(config), parts=HEAD))
-    return Scheme(name="gptq", rules=tuple(rules))
+    return Scheme(name="gptq", rules=tuple(rules), stores_prediction=False)
 
 
 def _gptq_format(config: Config) -> Format:
@@ -88,6 +89,7 @@ def awq(config: Config) -> Scheme:
             *left_alone(names_in(config, "modules_to_not_convert")),
             Rule(format=form, parts=LANGUAGE, in_layers=True),
         ),
+        stores_prediction=False,
     )
 
 
@@ -110,7 +112,7 @@ def auto_round(config: Config) -> Scheme:
         parts=TRANSFORMER if blocks else LANGUAGE,
         in_layers=True,
     )
-    return Scheme(name="auto-round", rules=(*own, everything))
+    return Scheme(name="auto-round", rules=(*own, everything), stores_prediction=False)
 
 
 def _block_names(config: Config) -> list[str]:
@@ -157,6 +159,7 @@ def bitsandbytes(config: Config) -> Scheme:
             *(left_alone(skipped) or (Rule(format=None, parts=HEAD),)),
             Rule(format=form, parts=TRANSFORMER),
         ),
+        stores_prediction=names_prediction(skipped),
     )
 
 
@@ -194,6 +197,7 @@ def aqlm(config: Config) -> Scheme:
     return Scheme(
         name="aqlm",
         rules=(*left_alone(names), Rule(format=form, parts=LANGUAGE, in_layers=True)),
+        stores_prediction=False,
     )
 
 
@@ -244,4 +248,5 @@ def _all_but(config: Config, name: str, form: Format, key: str) -> Scheme:
             *(left_alone(names_in(config, key)) or (Rule(format=None, parts=HEAD),)),
             Rule(format=form, parts=TRANSFORMER),
         ),
+        stores_prediction=False,
     )

@@ -16,6 +16,7 @@ from app.resolve.quantization.reading import (
     TRANSFORMER,
     bits_of,
     group_of,
+    names_prediction,
     nested,
 )
 
@@ -39,7 +40,9 @@ def mlx(config: Config) -> Scheme:
             own.setdefault(form, []).append(name)
     rules = [Rule(format=form, names=ModuleNames(names), also=ALSO) for form, names in own.items()]
     everything = Rule(format=_format(config), parts=WITHOUT_ENCODERS, also=ALSO)
-    return Scheme(name="mlx", rules=(*rules, everything))
+    return Scheme(
+        name="mlx", rules=(*rules, everything), stores_prediction=names_prediction(config.data)
+    )
 
 
 def _defaults(config: Config) -> dict[str, object]:

@@ -1,6 +1,6 @@
 """What readers of quantisation configs share: lists of modules, and numbers within bounds."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from app.core.inventory import Part
@@ -40,6 +40,11 @@ def left_alone(names: list[str], *, anywhere: bool = True) -> tuple[Rule, ...]:
     if not names:
         return ()
     return (Rule(format=None, names=ModuleNames(names, anywhere=anywhere)),)
+
+
+def names_prediction(names: Iterable[str]) -> bool:
+    """Whether a list mentions multi-token-prediction modules, so that the tool kept them."""
+    return any("mtp" in name.lower() for name in names)
 
 
 def bits_of(config: Config, *keys: str, default: int = 4) -> int:
