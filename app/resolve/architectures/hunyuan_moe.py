@@ -31,12 +31,12 @@ from app.resolve.architectures.blocks_moe import (
 )
 from app.resolve.architectures.fields import Config
 from app.resolve.architectures.gqa_moe import moe_decoder, undeclared_window
-from app.resolve.architectures.llama_like import mixture
+from app.resolve.architectures.llama_like import dense_mlp, mixture
+
+LEGACY = "hunyuan"
 
 
-@family(
-    "hunyuan_v1_moe", "hunyuan", architectures=("HunYuanMoEV1ForCausalLM", "HunYuanForCausalLM")
-)
+@family("hunyuan_v1_moe", LEGACY, architectures=("HunYuanMoEV1ForCausalLM", "HunYuanForCausalLM"))
 def hunyuan_v1_moe(config: Config) -> ModelShape:
     """Experts may differ by layer (lists). With cross-layer attention (`use_cla`, Hunyuan-Large)
     only each `cla_share_factor`-th layer has keys and values of its own, the others read them.
@@ -91,13 +91,17 @@ def _attention(
 
 
 def _experts(config: Config, at: str, dims: Dims) -> list[Weight]:
-    """Layers with the same mixture together; the router is stored in fp32."""
+    """Layers with the same mixture together; the router is stored in fp32. Files of the older
+    name also describe dense models, which have one expert and no router.
+    """
     columns = (
         _per_layer(config, dims.layers, EXPERTS, 1),
         _per_layer(config, dims.layers, TOP_K, 1),
         _per_layer(config, dims.layers, WIDTH, dims.intermediate),
         _per_layer(config, dims.layers, SHARED, 1),
     )
+    if config.text("model_type") == LEGACY and set(columns[0]) == {1}:
+        return dense_mlp(at, dims, dims.all_layers)
     members: dict[tuple[int, ...], list[int]] = {}
     for index, sizes in enumerate(zip(*columns, strict=True)):
         members.setdefault(sizes, []).append(index)

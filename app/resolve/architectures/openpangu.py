@@ -75,7 +75,7 @@ def pangu_ultra_moe(config: Config) -> ModelShape:
     )
 
 
-@family("pangu_v2_moe", "PanguProMoE", architectures=("PanguProMoEV2ForCausalLM",))
+@family("pangu_v2_moe", architectures=("PanguProMoEV2ForCausalLM",))
 def pangu_pro_moe(config: Config) -> ModelShape:
     """K and V of every token, of different widths, behind `param_sink_number` learned tokens that
     all sequences share. The published files state every size.
