@@ -43,7 +43,7 @@ def step3_text(config: Config) -> ModelShape:
         head_dim=256,
         intermediate=18432,
         vocab=128815,
-        max_positions=config.integer("max_position_embedding", default=65536, maximum=2**31),
+        max_positions=65536,
     )
     moe = _moe(config, experts=48, top_k=3, width=5120, shared=5120)
     at = config.prefix + AT
