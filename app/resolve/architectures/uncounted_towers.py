@@ -129,7 +129,6 @@ WRAPPERS: Mapping[str, Wrapper] = {
     ),
     "fast_vlm": Wrapper(text="qwen2", architectures=("FastVlmForConditionalGeneration",)),
     "perception_lm": Wrapper(text="llama", architectures=("PerceptionLMForConditionalGeneration",)),
-    "step3_vl": Wrapper(text="step3_text", architectures=("Step3VLForConditionalGeneration",)),
     "step_robotics": Wrapper(text="qwen3", architectures=("StepVLForConditionalGeneration",)),
 }
 
