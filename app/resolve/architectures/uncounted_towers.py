@@ -18,7 +18,9 @@ NOTE = "the towers before the text model, and their projectors, are not counted"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Wrapper:
-    """Where the text model's config is (nowhere: at the top) and its type where it states none."""
+    """Where the text model's config is (at the top, where there is none of `sections`) and its
+    type where it states none.
+    """
 
     text: str
     sections: tuple[str, ...] = ("text_config",)
@@ -47,6 +49,12 @@ WRAPPERS: Mapping[str, Wrapper] = {
         sections=("llm_config", "text_config"),
         architectures=("Ovis2_6_MoeForCausalLM",),
         prefix="llm.",
+    ),
+    "bagel": Wrapper(
+        text="qwen2", sections=("llm_config",), architectures=("BagelForConditionalGeneration",)
+    ),
+    "openpangu_vl": Wrapper(
+        text="PanguEmbedded", architectures=("OpenPanguVLForConditionalGeneration",)
     ),
     "bee": Wrapper(text="qwen3", architectures=("BeeForConditionalGeneration",)),
     "eagle_2_5_vl": Wrapper(text="qwen3", architectures=("Eagle2_5_VLForConditionalGeneration",)),
@@ -135,7 +143,7 @@ WRAPPERS: Mapping[str, Wrapper] = {
 
 def _wrapped(config: Config, *, wrapper: Wrapper) -> ModelShape:
     """The text model's cache, whatever stands before it."""
-    if wrapper.sections:
+    if config.has(*wrapper.sections):
         text = text_model(
             config,
             *wrapper.sections,
