@@ -136,6 +136,8 @@ def multimodal(
 def _vision_heads(config: Config, default: int | None) -> tuple[int, ...]:
     """Attention heads of the tower in `vision_config`, where they are stated or known."""
     vision = config.section("vision_config")
+    if isinstance(vision.get(*TOWER_HEADS), list):
+        return ()
     heads = vision.optional_integer(*TOWER_HEADS)
     if heads is None:
         heads = default or DEFAULT_TOWER_HEADS.get(vision.text("model_type"))
