@@ -7,7 +7,7 @@ from app.resolve.architectures import family
 from app.resolve.architectures.blocks import Dims, read_dims
 from app.resolve.architectures.blocks_moe import Moe, mtp_layers, read_moe, sparse_layers
 from app.resolve.architectures.fields import Config
-from app.resolve.architectures.gqa_moe import moe_decoder, undeclared_window
+from app.resolve.architectures.gqa_moe import moe_decoder
 from app.resolve.architectures.llama_like import LLAMA
 
 NAMES = replace(
@@ -102,7 +102,6 @@ def _decoder(
         moe,
         sparse_layers(config, dims.layers, first_dense=first_dense),
         names=NAMES,
-        windows=undeclared_window(config),
         qkv_bias=bias or qkv_bias,
         out_bias=bias,
         mlp_bias=bias,

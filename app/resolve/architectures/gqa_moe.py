@@ -105,7 +105,8 @@ def moe_decoder(
     """A decoder whose layers are dense or routed as `sparse` says.
 
     `correction_name` is the router's correction bias ("" where there is none), which counts as
-    parameters in a few models (`correction_counts`). `modules` are the prediction modules, each a
+    parameters in a few models (`correction_counts`). `windows` None means what engines take from a
+    stated `sliding_window`. `modules` are the prediction modules, each a
     layer of the same kind, with `module_window` for its attention.
     """
     at = names.at(config)
@@ -154,6 +155,8 @@ def moe_decoder(
         drafting += norms(at, dims.hidden, modules, *names.norms, bias=norm_bias)
         for name, size in zip(names.qk_norms, qk_norm or (), strict=False):
             drafting.append(vector(f"{at}.{name}", size, layers=modules))
+    if windows is None and groups is None:
+        windows = undeclared_window(config)
     part: CachePart = attention_part(dims, window=module_window)
     return llama_like(
         config,

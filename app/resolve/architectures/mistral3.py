@@ -57,11 +57,12 @@ def mistral3(config: Config) -> ModelShape:
     )
     vision = inner(config, "vision_config", model_type="pixtral", absent=PIXTRAL_TOWER)
     return multimodal(
-        config, text, [*tower_of(vision, "vision_tower"), *_merge(config, vision, text)]
+        config, text, [*tower_of(vision, "vision_tower"), *patch_merger(config, vision, text)]
     )
 
 
-def _merge(config: Config, vision: Config, text: ModelShape) -> list[Weight]:
+def patch_merger(config: Config, vision: Config, text: ModelShape) -> list[Weight]:
+    """The projector: a norm, a matrix that merges neighbouring patches, two to the text width."""
     width = vision.integer("hidden_size", default=1024)
     merged = width * config.integer("spatial_merge_size", default=2, maximum=64) ** 2
     return [
@@ -91,5 +92,5 @@ def lighton_ocr(config: Config) -> ModelShape:
     )
     vision = inner(config, "vision_config", model_type="pixtral", absent=PIXTRAL_TOWER)
     return multimodal(
-        config, text, [*tower_of(vision, "vision_tower"), *_merge(config, vision, text)]
+        config, text, [*tower_of(vision, "vision_tower"), *patch_merger(config, vision, text)]
     )
