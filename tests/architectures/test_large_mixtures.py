@@ -57,6 +57,21 @@ COUNTS: list[tuple[str, dict[str, Any], int]] = [
     ("hy_v4", {}, 58_278_193_133),
     ("laguna", {}, 33_189_975_808),
     ("inkling_mm_model", {}, 1_740_191_689_202),
+    ("axk2", {}, 20_314_494_976),
+    ("muse_spark", {}, 822_036_513_792),
+    ("mistral_large4", {}, 1_051_822_421_536),
+    (
+        "mistral_large4",
+        {
+            "text_config": {
+                "num_hidden_layers": 6,
+                "kv_source_layers": [0, 0, 2, 2, 4, 5],
+                "index_topk_freq": 2,
+                "no_rope_layer_interval": 3,
+            }
+        },
+        78_485_542_944,
+    ),
     (
         "dots1",
         {
@@ -264,6 +279,29 @@ def test_inkling_windows_follow_the_listed_ids() -> None:
     unlisted = shape("inkling_mm_model", text_config={"num_hidden_layers": 3})
     assert counted(unlisted, FullAttention) == 3
     assert unlisted.assumptions
+
+
+def test_mistral_large_4_shares_latents_between_layers() -> None:
+    # layers 1 and 3 read 0 and 2; of those that own a latent, 2 and 5 have no rotary part
+    text = {
+        "num_hidden_layers": 6,
+        "kv_source_layers": [0, 0, 2, 2, 4, 5],
+        "no_rope_layer_interval": 3,
+        "index_topk_pattern": "FSFSSS",
+    }
+    model = shape("mistral_large4", text_config=text)
+    kept = {
+        index: [p.bytes_per_token(CacheLayout()) for p in group.parts]
+        for group in model.groups
+        for index in group.layers
+    }
+    assert kept == {0: [1152, 256], 1: [], 2: [1024, 256], 3: [], 4: [1152], 5: [1024]}
+
+
+def test_a_stated_window_is_applied_where_no_class_clears_it() -> None:
+    keys = {"sliding_window": 4096, "use_sliding_window": False}
+    assert counted(shape("glm4_moe", **keys), SlidingWindow) == 46
+    assert counted(shape("mimo", vocab_size=10, **keys), SlidingWindow) == 32
 
 
 @pytest.mark.parametrize("null", [{"n_routed_experts": None}, {"num_experts": 0}])
