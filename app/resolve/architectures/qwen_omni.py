@@ -12,6 +12,7 @@ from app.core.model import ModelShape
 from app.resolve.architectures import build, family
 from app.resolve.architectures.blocks import linear
 from app.resolve.architectures.blocks_audio import qwen3_audio_tower, whisper_encoder
+from app.resolve.architectures.blocks_code2wav import code2wav, talker
 from app.resolve.architectures.blocks_encoder import array, dense_chain
 from app.resolve.architectures.blocks_qwen2_vision import qwen2_5_vision
 from app.resolve.architectures.blocks_qwen_vision import qwen3_vision
@@ -44,7 +45,6 @@ OMNI_MOE_TEXT: Mapping[str, Any] = {
     "num_experts": 128,
     "num_experts_per_tok": 8,
 }
-SILENT = "the talker and the vocoder, which engines do not load, are not counted"
 
 
 @family("qwen2_5_omni_text")
@@ -118,10 +118,13 @@ def _talker(config: Config, at: str) -> list[Weight]:
 
 @family("qwen3_omni_moe", architectures=("Qwen3OmniMoeForConditionalGeneration",))
 def qwen3_omni_moe(config: Config) -> ModelShape:
-    """The thinker's cache; what speaks is not counted. Defaults: Qwen3OmniMoeConfig."""
+    """The thinker's cache. Defaults: Qwen3OmniMoeConfig."""
     shape = _moe_thinker(config.section("thinker_config"), "thinker.")
-    speaks = config.boolean("enable_audio_output", default=True)
-    return multimodal(config, shape, assumptions=(SILENT,) if speaks else ())
+    weights: list[Weight] = []
+    if config.boolean("enable_audio_output", default=True):
+        weights += talker(config.section("talker_config"), "talker")
+        weights += code2wav(config.section("code2wav_config"), "code2wav")
+    return multimodal(config, shape, weights)
 
 
 @family(
