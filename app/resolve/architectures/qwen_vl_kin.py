@@ -1,5 +1,5 @@
-"""Text models behind the towers of Qwen2.5-VL and Qwen3-VL: OpenCUA, Cosmos 3, HyperCLOVA X
-Vision, Ming-Lite-Omni, dots.ocr.
+"""Text models behind the towers of Qwen2.5-VL and Qwen3-VL: OpenCUA, Cosmos 3, Cohere Compass,
+HyperCLOVA X Vision, Ming-Lite-Omni, dots.ocr.
 """
 
 from app.core.inventory import Part
@@ -45,6 +45,26 @@ def cosmos3_omni(config: Config) -> ModelShape:
         config,
         prefix="model.language_",
         model_type="qwen3_vl_text",
+        head="lm_head",
+        tied=False,
+    )
+    vision = config.section("vision_config")
+    return multimodal(config, text, qwen3_vision(vision, "model.visual.", deepstack=True))
+
+
+@family("cohere_compass_text")
+def cohere_compass_text(config: Config) -> ModelShape:
+    """Cohere 2's windows and full layers. Defaults: CohereCompassTextConfig."""
+    return build(filled(config, model_type="cohere2", force=True))
+
+
+@family("cohere_compass", architectures=("CohereCompassForConditionalGeneration",))
+def cohere_compass(config: Config) -> ModelShape:
+    """Cohere 2 behind Qwen3-VL's tower. Defaults: CohereCompassConfig."""
+    text = text_model(
+        config,
+        prefix="model.language_",
+        model_type="cohere_compass_text",
         head="lm_head",
         tied=False,
     )
