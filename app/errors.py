@@ -16,6 +16,9 @@
     │   └── DisabledModel
     ├── TooLarge                   the request, or what it asks for, is over a limit
     ├── Overloaded                 this process has no room for the request now
+    ├── DeadlinePassed             no answer within the time that a request may take
+    ├── NotAuthenticated           no key of this service, or a wrong one
+    ├── TooManyRequests            a caller is over its rate
     └── HubError
         ├── HubUnavailable         no connection, or the hub says that it is down
         ├── HubTimeout             no whole answer before the deadline
@@ -217,6 +220,29 @@ class Overloaded(KvmathError):
         self, detail: str = "Too many requests at once.", *, retry_after: float = 1
     ) -> None:
         super().__init__(detail, retry_after=retry_after)
+
+
+class DeadlinePassed(KvmathError):
+    """No answer within the time that a request may take."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(f"No answer within {seconds:g} s.", retry_after=1)
+
+
+class NotAuthenticated(KvmathError):
+    """This deployment answers those who send one of its keys."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "Send a key of this service as `Authorization: Bearer KEY` or `X-API-Key: KEY`."
+        )
+
+
+class TooManyRequests(KvmathError):
+    """A caller has used up its requests of the current window."""
+
+    def __init__(self, limit: int, window_s: int, left_s: float) -> None:
+        super().__init__(f"Over {limit} requests in {window_s} s.", retry_after=left_s)
 
 
 class HubError(KvmathError):

@@ -1,5 +1,6 @@
 """The application: settings in, an ASGI app out."""
 
+import gc
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -11,12 +12,18 @@ from starlette.middleware.exceptions import ExceptionMiddleware
 from starlette.types import ASGIApp
 
 from app import __version__, problems
+from app.answers.kept import AnswerCache
 from app.api import calculations, gpus, health, models
 from app.api import problems as problem_pages
 from app.api.docs import mount_docs
 from app.api.routing import DirectRouter, mount
+from app.catalog.gpus import gpu_catalogue
+from app.catalog.models import model_catalogue
 from app.deps import open_services
-from app.middleware import Edge, Limits
+from app.edge.edge import Edge, Limits
+from app.edge.journal import Journal, log_requests
+from app.edge.keys import Gate
+from app.edge.metrics import Metrics
 from app.schemas.problem import Problem
 from app.settings import Settings
 
@@ -37,6 +44,16 @@ class Service(FastAPI):
 
     def __init__(self, *, settings: Settings, **options: Any) -> None:
         self.settings = settings
+        self.answers = AnswerCache(settings.answer_cache_bytes)
+        self.metrics = Metrics(
+            self.answers,
+            {
+                "version": __version__,
+                "gpu_catalogue": gpu_catalogue().version,
+                "model_catalogue": model_catalogue().version,
+            },
+        )
+        self.journal = Journal([log_requests, self.metrics.read])
         super().__init__(**options)
 
     def build_middleware_stack(self) -> ASGIApp:
@@ -54,8 +71,13 @@ class Service(FastAPI):
                 target_bytes=settings.max_target_bytes,
                 header_bytes=settings.max_header_bytes,
                 requests=settings.max_requests,
+                bodies_bytes=settings.max_bodies_bytes,
+                seconds=settings.request_timeout_s,
             ),
             max_age_s=settings.cache_max_age_s,
+            answers=self.answers,
+            journal=self.journal,
+            gate=Gate.of(settings),
         )
 
 
@@ -64,10 +86,14 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     settings = settings or Settings.from_environment()
 
     @asynccontextmanager
-    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        async with open_services(settings) as services:
+    async def lifespan(app: Service) -> AsyncIterator[None]:
+        async with open_services(settings, app.answers, app.metrics.hub_event) as services:
             app.state.services = services
+            # What was made while starting lives on: the collector need not look at it again.
+            gc.freeze()
             yield
+        app.journal.flush()
+        app.metrics.close()
 
     app = Service(
         settings=settings,

@@ -56,6 +56,9 @@ KINDS: dict[type[Exception], Kind] = {
     errors.PrivateModel: _kind(403, "private-model", "Private model"),
     errors.TooLarge: _kind(413, "too-large", "Too large"),
     errors.Overloaded: _kind(503, "overloaded", "Overloaded"),
+    errors.DeadlinePassed: _kind(504, "deadline-passed", "Deadline passed"),
+    errors.NotAuthenticated: _kind(401, "not-authenticated", "Not authenticated"),
+    errors.TooManyRequests: _kind(429, "too-many-requests", "Too many requests"),
     errors.HubError: _kind(502, "hub-error", "Hub error"),
     errors.HubUnavailable: _kind(503, "hub-unavailable", "Hub unavailable"),
     errors.HubTimeout: _kind(504, "hub-timeout", "Hub timeout"),
@@ -126,8 +129,15 @@ def respond(scope: Scope, error: BaseException) -> Response:
             _entry(_located(scope, found.loc), found.msg, found.type)
             for found in error.errors[:MAX_ERRORS]
         ]
+    # RFC 9110, 11.6.1: a 401 names the scheme that would be accepted.
+    headers = {"www-authenticate": "Bearer"} if kind.status == HTTPStatus.UNAUTHORIZED else None
     return problem(
-        scope, kind, clip(error.detail, 2000), extra=extra, retry_after=error.retry_after
+        scope,
+        kind,
+        clip(error.detail, 2000),
+        extra=extra,
+        headers=headers,
+        retry_after=error.retry_after,
     )
 
 

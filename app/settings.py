@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Annotated, Self
 
 from pydantic import AliasChoices, BeforeValidator, Field, HttpUrl, SecretStr
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 _TRUE = frozenset({"1", "ON", "YES", "TRUE"})
 
@@ -14,6 +14,20 @@ def _ecosystem_flag(value: object) -> bool:
     return str(value).strip().upper() in _TRUE
 
 
+def _named_keys(value: object) -> object:
+    """`name:key,key` as keys by name; those without a name are numbered."""
+    if not isinstance(value, str):
+        return value
+    keys = {}
+    for number, entry in enumerate((e.strip() for e in value.split(",") if e.strip()), start=1):
+        name, _, key = entry.rpartition(":")
+        keys[name or f"key-{number}"] = key
+    return keys
+
+
+ApiKeys = Annotated[
+    dict[str, Annotated[SecretStr, Field(min_length=8)]], NoDecode, BeforeValidator(_named_keys)
+]
 EcosystemFlag = Annotated[bool, BeforeValidator(_ecosystem_flag)]
 _MIB = 1024 * 1024
 
@@ -47,7 +61,23 @@ class Settings(BaseSettings):
     max_target_bytes: int = Field(8192, ge=256, description="Path and query string together.")
     max_header_bytes: int = Field(16384, ge=1024, description="All header fields together.")
     max_requests: int = Field(1000, ge=1, description="In flight; more are answered 503.")
+    max_bodies_bytes: int = Field(
+        128 * _MIB, ge=1024, description="All bodies in flight together; more are answered 503."
+    )
+    request_timeout_s: float = Field(
+        60.0, gt=0, le=3600, description="From a request's arrival to its answer, or 504."
+    )
+    answer_cache_bytes: int = Field(32 * _MIB, ge=0, description="Finished answers kept in memory.")
     cache_max_age_s: int = Field(300, ge=0, description="Cache-Control of deterministic answers.")
+
+    # Who may ask, and how often
+    api_keys: ApiKeys = Field(
+        {}, repr=False, description="`name:key` or `key`, with commas between; none: everybody."
+    )
+    rate_limit: int | None = Field(
+        None, ge=1, description="Requests of a key in a window, counted by each worker."
+    )
+    rate_limit_window_s: int = Field(60, ge=1, le=86400)
 
     # The hub, by the ecosystem's names
     hf_endpoint: HttpUrl = Field(HttpUrl("https://huggingface.co"), validation_alias="HF_ENDPOINT")

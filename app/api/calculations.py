@@ -5,15 +5,11 @@ from typing import Annotated
 from fastapi import Body, Query, Request
 from starlette.responses import Response
 
-from app.answers.concurrency import concurrency_answer
-from app.answers.crossover import crossover_answer
-from app.answers.kv import kv_answer
-from app.answers.plan import plan_answer
-from app.api.pictures import PICTURES, picture_format, picture_response
-from app.api.routing import api_router
-from app.deps import ServicesDep
-from app.render.crossover_chart import PictureFormat
-from app.resolve.gpu import requested_gpu
+from app.answers.calculations import CONCURRENCY, CROSSOVER, KV, PLAN, Asked, Calculation
+from app.api.pictures import PICTURES, picture, picture_format
+from app.api.routing import AnswerRoute, api_router
+from app.deps import Services
+from app.edge.exchange import AnsweredResponse, Exchange
 from app.schemas import examples
 from app.schemas.concurrency import ConcurrencyAnswer
 from app.schemas.crossover import CrossoverAnswer
@@ -30,98 +26,87 @@ from app.schemas.request import (
     PlanQuery,
 )
 
-router = api_router("calculations")
+router = api_router("calculations", AnswerRoute)
 
 
-@router.get("/kv", summary="Bytes of a model's cache")
-async def kv(query: Annotated[KvQuery, Query()], services: ServicesDep) -> KvAnswer:
+@router.get("/kv", response_model=KvAnswer, summary="Bytes of a model's cache")
+async def kv(asked: Annotated[KvQuery, Query()], request: Request) -> Response:
     """Per token, per sequence and in total, whole and per GPU (formulas 1 to 3)."""
-    model = await services.models.resolve(query)
-    return kv_answer(query, model, requested_gpu(query))
+    return await _answer(KV, asked, request)
 
 
-@router.post("/kv", summary="Bytes of a model's cache")
+@router.post("/kv", response_model=KvAnswer, summary="Bytes of a model's cache")
 async def kv_post(
-    body: Annotated[KvBody, Body(openapi_examples=examples.KV)], services: ServicesDep
-) -> KvAnswer:
+    asked: Annotated[KvBody, Body(openapi_examples=examples.KV)], request: Request
+) -> Response:
     """As GET, with an inline `config` or `gpu_spec` besides."""
-    model = await services.models.resolve(body, body.config)
-    return kv_answer(body, model, requested_gpu(body, body.gpu_spec))
+    return await _answer(KV, asked, request)
 
 
-@router.get("/concurrency", summary="How many sequences fit")
-async def concurrency(
-    query: Annotated[ConcurrencyQuery, Query()], services: ServicesDep
-) -> ConcurrencyAnswer:
+@router.get("/concurrency", response_model=ConcurrencyAnswer, summary="How many sequences fit")
+async def concurrency(asked: Annotated[ConcurrencyQuery, Query()], request: Request) -> Response:
     """Budget over bytes per sequence (formulas 4 and 5), and advice where too few fit."""
-    model = await services.models.resolve(query)
-    return concurrency_answer(query, model, requested_gpu(query))
+    return await _answer(CONCURRENCY, asked, request)
 
 
-@router.post("/concurrency", summary="How many sequences fit")
+@router.post("/concurrency", response_model=ConcurrencyAnswer, summary="How many sequences fit")
 async def concurrency_post(
-    body: Annotated[ConcurrencyBody, Body(openapi_examples=examples.CONCURRENCY)],
-    services: ServicesDep,
-) -> ConcurrencyAnswer:
+    asked: Annotated[ConcurrencyBody, Body(openapi_examples=examples.CONCURRENCY)],
+    request: Request,
+) -> Response:
     """As GET, with an inline `config` or `gpu_spec` besides."""
-    model = await services.models.resolve(body, body.config)
-    return concurrency_answer(body, model, requested_gpu(body, body.gpu_spec))
+    return await _answer(CONCURRENCY, asked, request)
 
 
-@router.get("/crossover", summary="Where KV reads cost as much as weight reads", responses=PICTURES)
-async def crossover(
-    request: Request, query: Annotated[CrossoverQuery, Query()], services: ServicesDep
-) -> CrossoverAnswer:
+@router.get(
+    "/crossover",
+    response_model=CrossoverAnswer,
+    summary="Where KV reads cost as much as weight reads",
+    responses=PICTURES,
+)
+async def crossover(asked: Annotated[CrossoverQuery, Query()], request: Request) -> Response:
     """The curve of formula (7), decode steps by formula (6), and what to quantise where.
 
     With `format=svg` or `png`, or an `Accept` header that asks for one, the curve as a picture;
     `models` repeated draws several.
     """
-    if (kind := picture_format(request, query)) is not None:
-        return await _picture(query, None, services, kind)  # type: ignore[return-value] # FastAPI passes a Response on
-    model = await services.models.resolve(query)
-    return crossover_answer(query, model, requested_gpu(query, memory_needed=False))
+    return await _answer(CROSSOVER, asked, request)
 
 
 @router.post(
-    "/crossover", summary="Where KV reads cost as much as weight reads", responses=PICTURES
+    "/crossover",
+    response_model=CrossoverAnswer,
+    summary="Where KV reads cost as much as weight reads",
+    responses=PICTURES,
 )
 async def crossover_post(
-    request: Request,
-    body: Annotated[CrossoverBody, Body(openapi_examples=examples.CROSSOVER)],
-    services: ServicesDep,
-) -> CrossoverAnswer:
-    """As GET, with an inline `config` or `gpu_spec` besides."""
-    if (kind := picture_format(request, body)) is not None:
-        return await _picture(body, body, services, kind)  # type: ignore[return-value] # FastAPI passes a Response on
-    model = await services.models.resolve(body, body.config)
-    return crossover_answer(body, model, requested_gpu(body, body.gpu_spec, memory_needed=False))
-
-
-@router.get("/plan", summary="From a workload to machines")
-async def plan(query: Annotated[PlanQuery, Query()], services: ServicesDep) -> PlanAnswer:
-    """The six steps: KV per sequence, in total, nodes for it, latency, throughput, headroom."""
-    model = await services.models.resolve(query)
-    return plan_answer(query, model, requested_gpu(query))
-
-
-@router.post("/plan", summary="From a workload to machines")
-async def plan_post(
-    body: Annotated[PlanBody, Body(openapi_examples=examples.PLAN)], services: ServicesDep
-) -> PlanAnswer:
-    """As GET, with an inline `config` or `gpu_spec` besides."""
-    model = await services.models.resolve(body, body.config)
-    return plan_answer(body, model, requested_gpu(body, body.gpu_spec))
-
-
-async def _picture(
-    query: CrossoverQuery, body: CrossoverBody | None, services: ServicesDep, kind: PictureFormat
+    asked: Annotated[CrossoverBody, Body(openapi_examples=examples.CROSSOVER)], request: Request
 ) -> Response:
-    config = None if body is None else body.config
-    asked = [query]
-    if query.models:
-        asked = [query.model_copy(update={"model": name, "models": []}) for name in query.models]
-    models = [await services.models.resolve(one, config) for one in asked]
-    spec = None if body is None else body.gpu_spec
-    gpu = requested_gpu(query, spec, memory_needed=False)
-    return await picture_response(asked, models, gpu, kind)
+    """As GET, with an inline `config` or `gpu_spec` besides."""
+    return await _answer(CROSSOVER, asked, request)
+
+
+@router.get("/plan", response_model=PlanAnswer, summary="From a workload to machines")
+async def plan(asked: Annotated[PlanQuery, Query()], request: Request) -> Response:
+    """The six steps: KV per sequence, in total, nodes for it, latency, throughput, headroom."""
+    return await _answer(PLAN, asked, request)
+
+
+@router.post("/plan", response_model=PlanAnswer, summary="From a workload to machines")
+async def plan_post(
+    asked: Annotated[PlanBody, Body(openapi_examples=examples.PLAN)], request: Request
+) -> Response:
+    """As GET, with an inline `config` or `gpu_spec` besides."""
+    return await _answer(PLAN, asked, request)
+
+
+async def _answer(calculation: Calculation, asked: Asked, request: Request) -> Response:
+    services: Services = request.app.state.services
+    if isinstance(asked, CrossoverQuery) and (kind := picture_format(request, asked)):
+        answer = await picture(asked, kind, services)
+    else:
+        answer = await services.calculator.answer(calculation, asked)
+    exchange: Exchange = request.scope["exchange"]
+    if exchange.key is not None:
+        services.answers.put(exchange.key, answer)
+    return AnsweredResponse(answer)

@@ -5,12 +5,13 @@ from typing import Any
 
 import anyio
 from fastapi import Request
-from starlette.responses import Response
 
+from app.answers.calculations import CROSSOVER, canonical
+from app.answers.kept import Answered, answered, key_of
+from app.deps import Services
 from app.render.crossover_chart import PictureFormat, crossover_chart
 from app.render.crossover_curve import crossover_curve
-from app.resolve.gpu import ResolvedGpu
-from app.resolve.model import ResolvedModel
+from app.resolve.gpu import requested_gpu
 from app.schemas.request import CrossoverQuery
 
 MEDIA_TYPES: dict[PictureFormat, str] = {"svg": "image/svg+xml", "png": "image/png"}
@@ -27,10 +28,10 @@ PICTURES: dict[int | str, dict[str, Any]] = {
 }
 
 
-def picture_format(request: Request, query: CrossoverQuery) -> PictureFormat | None:
+def picture_format(request: Request, asked: CrossoverQuery) -> PictureFormat | None:
     """The picture asked for by `format`, or by an Accept header that prefers one; else None."""
-    if query.format != "json":
-        return query.format
+    if asked.format != "json":
+        return asked.format
     accept = request.headers.get("accept", "")
     for kind, media_type in MEDIA_TYPES.items():
         if accept.startswith(media_type):
@@ -38,20 +39,42 @@ def picture_format(request: Request, query: CrossoverQuery) -> PictureFormat | N
     return None
 
 
-async def picture_response(
-    asked: list[CrossoverQuery],
-    models: list[ResolvedModel],
-    gpu: ResolvedGpu | None,
-    kind: PictureFormat,
-) -> Response:
-    """The curves of all models in one picture.
+async def picture(asked: CrossoverQuery, kind: PictureFormat, services: Services) -> Answered:
+    """The curves of all models of a request in one picture.
 
     Raises:
         InputError: on what can't be deployed.
+        KvmathError: as `ModelResolver.resolve`.
     """
+    drawn = asked.model_copy(update={"format": kind})
+
+    async def make() -> Answered:
+        return await _draw(drawn, kind, services)
+
+    text = canonical(drawn)
+    if text is None:
+        return await make()
+    return await services.calculator.once(key_of(CROSSOVER.path, text), make)
+
+
+async def _draw(asked: CrossoverQuery, kind: PictureFormat, services: Services) -> Answered:
+    each = [asked]
+    if asked.models:
+        each = [asked.model_copy(update={"model": name, "models": []}) for name in asked.models]
+    config, spec = getattr(asked, "config", None), getattr(asked, "gpu_spec", None)
+    models = [await services.models.resolve(one, config) for one in each]
+    gpu = requested_gpu(asked, spec, memory_needed=False)
     curves = tuple(
-        crossover_curve(query, model, gpu) for query, model in zip(asked, models, strict=True)
+        crossover_curve(one, model, gpu) for one, model in zip(each, models, strict=True)
     )
     draw = partial(crossover_chart, curves, kind)
     content = await anyio.to_thread.run_sync(draw, limiter=_ONE_AT_A_TIME)
-    return Response(content, media_type=MEDIA_TYPES[kind], headers={"vary": "accept"})
+    return answered(
+        content,
+        media_type=MEDIA_TYPES[kind].encode(),
+        varies=True,
+        fresh_until=min(
+            (model.fresh_until for model in models if model.fresh_until is not None), default=None
+        ),
+        stale=any(model.stale for model in models),
+    )

@@ -115,23 +115,25 @@ class ModelResolver:
             UnknownArchitecture: no family answers for it.
             NotFound, AccessDenied, HubError: what the hub made of it.
         """
+        return self.known(request, config) or await self._from_files(request)
+
+    def known(
+        self, request: ModelRequest, config: Mapping[str, Any] | None = None
+    ) -> ResolvedModel | None:
+        """The model where nothing has to be waited for: inline, in the catalogue, in memory.
+
+        Raises:
+            InputError: both or neither of `model` and `config`; a config that can't be.
+            UnknownArchitecture: no family answers for it.
+        """
         if (request.model is None) == (config is None):
             said = "not both" if config is not None else "one of the two"
             raise InputError.of("model", f"give model or config, {said}")
         if config is not None:
             return _from_config(config, request)
-        known = self.known(request)
-        if known is not None:
-            return known
-        return await self._from_files(request)
-
-    def known(self, request: ModelRequest) -> ResolvedModel | None:
-        """The model where catalogue or memory answers, without waiting for anything; else None."""
-        if request.model is None:
-            return None
         entry = None
         if request.revision is None and request.source != "hub":
-            entry = self._catalogue.find(request.model)
+            entry = self._catalogue.find(request.model or "")
         if entry is None:
             asked = self._asked.get(_question(request))
             if asked is None or self._clock() >= (asked.fresh_until or inf):

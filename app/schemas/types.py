@@ -89,6 +89,7 @@ class BodyModel(BaseModel):
         strict=True,
         protected_namespaces=(),
         hide_input_in_errors=True,
+        ser_json_inf_nan="constants",  # requests are written as keys of caches: inf is not null
     )
 
 

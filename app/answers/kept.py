@@ -1,0 +1,110 @@
+"""Finished answers as bytes, kept in memory under what was asked."""
+
+import hashlib
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from cachetools import LRUCache
+
+_LONGEST_TEXT = 512
+_ENTRY_BYTES = 2048
+"""Key, headers and the containers' own share of an entry, rounded up."""
+
+Headers = list[tuple[bytes, bytes]]
+
+
+Key = tuple[str, bytes]
+"""What was asked: the path, and the query string or the body.
+
+A body that says the same in other words is another key. What a calculation understood, as
+canonical JSON, is one more: all wordings meet there.
+"""
+
+
+def key_of(path: str, text: bytes) -> Key:
+    """The key of a request; long texts are known by their SHA-256."""
+    return (path, text if len(text) <= _LONGEST_TEXT else hashlib.sha256(text).digest())
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """An answer with status 200, as it is sent.
+
+    Attributes:
+        body: The representation.
+        headers: Its type, length and strong entity tag.
+        etag: The tag alone.
+        fresh_until: When, on the cache's clock, it may no longer be the answer; None for never.
+        stale: Whether it rests on files that could not be checked: not to be kept.
+    """
+
+    body: bytes
+    headers: Headers
+    etag: bytes
+    fresh_until: float | None = None
+    stale: bool = False
+
+
+def answered(
+    body: bytes,
+    *,
+    media_type: bytes = b"application/json",
+    varies: bool = False,
+    fresh_until: float | None = None,
+    stale: bool = False,
+) -> Answered:
+    """An answer from its bytes; `varies` where another Accept header would get another one."""
+    etag = etag_of(body)
+    headers = [
+        (b"content-type", media_type),
+        (b"content-length", b"%d" % len(body)),
+        (b"etag", etag),
+    ]
+    if varies:
+        headers.append((b"vary", b"accept"))
+    return Answered(body, headers, etag, fresh_until, stale)
+
+
+def etag_of(body: bytes) -> bytes:
+    """A strong entity tag: it differs where a byte does."""
+    return b'"%b"' % hashlib.sha256(body).hexdigest()[:32].encode()
+
+
+class AnswerCache:
+    """Answers of this process, the least recently used of which go first, bounded by bytes.
+
+    The code and the catalogues are constant while it lives, and a model's commit is part of the
+    answer: only a name that may come to mean another commit makes an answer age.
+    """
+
+    def __init__(self, max_bytes: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self.clock = clock
+        self._kept: LRUCache[Key, Answered] = LRUCache(max_bytes, getsizeof=_weight)
+
+    def get(self, key: Key) -> Answered | None:
+        """The answer, unless it is unknown or may have changed."""
+        if key not in self._kept:
+            return None
+        found = self._kept[key]
+        if found.fresh_until is not None and self.clock() >= found.fresh_until:
+            del self._kept[key]
+            return None
+        return found
+
+    def put(self, key: Key, answer: Answered) -> None:
+        """Keep an answer, unless it is stale, or takes more than an eighth of the room."""
+        if not answer.stale and _weight(answer) <= self._kept.maxsize / 8:
+            self._kept[key] = answer
+
+    @property
+    def bytes(self) -> int:
+        """Bytes held, at most."""
+        return int(self._kept.currsize)
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+
+def _weight(answer: Answered) -> int:
+    return len(answer.body) + _ENTRY_BYTES

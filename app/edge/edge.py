@@ -1,0 +1,197 @@
+"""What happens to every request before and after routing, in one pure ASGI layer.
+
+One layer and not five: each costs a call and two closures a request. In order of appearance: the
+ids, the caller's key and its rate, an answer that is there already, room for one more request,
+the limits on target, headers and body, the deadline, HEAD as GET without a body, the answer for
+what nobody caught, ETag and 304, the headers of every answer, and a line in the journal.
+"""
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from app.answers.kept import AnswerCache
+from app.edge.exchange import Exchange
+from app.edge.journal import Journal
+from app.edge.keys import ALWAYS_OPEN, Gate
+from app.errors import DeadlinePassed, KvmathError, Overloaded, TooLarge
+from app.problems import Kind, problem, respond
+
+_log = logging.getLogger("kvmath")
+_TARGET_TOO_LONG = Kind(status=414, slug="uri-too-long", title="URI too long")
+_HEADERS_TOO_LARGE = Kind(status=431, slug="headers-too-large", title="Header fields too large")
+_BODY_TOO_SLOW = Kind(status=408, slug="request-timeout", title="Request timeout")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Limits:
+    """What a single request, and all together, may take.
+
+    Attributes:
+        body_bytes: Largest body.
+        body_bytes_at: Largest body by path, where it differs.
+        bodies_bytes: All bodies in memory together.
+        target_bytes: Path and query string together.
+        header_bytes: Names and values of all header fields together.
+        requests: Requests in flight.
+        seconds: From a request's arrival to its answer.
+    """
+
+    body_bytes: int
+    body_bytes_at: Mapping[str, int]
+    bodies_bytes: int
+    target_bytes: int
+    header_bytes: int
+    requests: int
+    seconds: float
+
+
+class Edge:
+    """The layer. Everything that FastAPI routes passes through it once."""
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        limits: Limits,
+        max_age_s: int,
+        answers: AnswerCache,
+        journal: Journal,
+        gate: Gate | None,
+    ) -> None:
+        self.app = app
+        self.limits = limits
+        self.answers = answers
+        self.journal = journal
+        self.gate = gate
+        shared = b"private" if gate is not None else b"public"
+        self.cache_control = b"%b, max-age=%d" % (shared, max_age_s)
+        self.in_flight = 0
+        self.bodies_bytes = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one HTTP request; lifespan events pass untouched."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        exchange = Exchange(scope, send, self.cache_control, self.answers.clock)
+        try:
+            if self.gate is not None and (refused := self.gate.check(exchange)) is not None:
+                await exchange.replace(respond(exchange.scope, refused), receive)
+            elif exchange.key is not None and (kept := self.answers.get(exchange.key)) is not None:
+                exchange.hit = True
+                await exchange.give(kept)
+            else:
+                await self._serve(exchange, receive)
+        finally:
+            self.journal.write(exchange)
+
+    async def _serve(self, exchange: Exchange, receive: Receive) -> None:
+        """Answer by routing, or from memory once the body is known, within the limits."""
+        scope = exchange.scope
+        scope["request_id"] = exchange.request_id.decode()
+        scope["exchange"] = exchange
+        self.in_flight += 1
+        try:
+            if (refusal := self._refusal(exchange)) is not None:
+                await refusal(scope, receive, exchange.send)
+                return
+            async with asyncio.timeout(self.limits.seconds) as deadline:
+                if exchange.has_body:
+                    receive = await self._read_body(exchange, receive)
+                    if exchange.key and (kept := self.answers.get(exchange.key)) is not None:
+                        exchange.hit = True
+                        await exchange.give(kept)
+                        return
+                await self.app(scope, receive, exchange.send)
+        except KvmathError as error:
+            await exchange.replace(respond(scope, error), receive)
+        except Exception as error:
+            if isinstance(error, TimeoutError) and deadline.expired() and not exchange.started:
+                await exchange.replace(self._too_late(exchange), receive)
+                return
+            _log.exception("request %s failed", scope["request_id"])
+            if exchange.started:
+                raise
+            await exchange.replace(respond(scope, error), receive)
+        finally:
+            exchange.over()
+            del scope["exchange"]  # else the two would keep each other alive until collected
+            self.in_flight -= 1
+            self.bodies_bytes -= exchange.held_bytes
+
+    def _refusal(self, exchange: Exchange) -> Response | None:
+        """Why this request is not even looked at, or None."""
+        limits, scope = self.limits, exchange.scope
+        path: str = scope["path"]
+        if self.in_flight > limits.requests and path not in ALWAYS_OPEN:
+            return respond(scope, Overloaded())
+        if len(path) + len(scope["query_string"]) > limits.target_bytes:
+            detail = f"Path and query string are over {limits.target_bytes} bytes; use POST."
+            return problem(scope, _TARGET_TOO_LONG, detail)
+        if exchange.header_bytes > limits.header_bytes:
+            detail = f"The header fields are over {limits.header_bytes} bytes."
+            return problem(scope, _HEADERS_TOO_LARGE, detail)
+        return None
+
+    def _too_late(self, exchange: Exchange) -> Response:
+        seconds = self.limits.seconds
+        if exchange.has_body and not exchange.body_read:
+            detail = f"The body did not arrive within {seconds:g} s."
+            return problem(exchange.scope, _BODY_TOO_SLOW, detail)
+        return respond(exchange.scope, DeadlinePassed(seconds))
+
+    async def _read_body(self, exchange: Exchange, receive: Receive) -> Receive:
+        """Read the body up to its limit and hand it on in one piece.
+
+        Raises:
+            TooLarge: by the declared length before a byte is read, or while reading.
+            Overloaded: there is no room for it beside the other bodies.
+        """
+        path: str = exchange.scope["path"]
+        limit = self.limits.body_bytes_at.get(path, self.limits.body_bytes)
+        if exchange.content_length > limit:
+            raise _too_large(limit)
+        self._hold(exchange, exchange.content_length)
+        message = await receive()
+        body = message.get("body", b"")
+        if message.get("more_body", False):
+            pieces = bytearray(body)
+            while message.get("more_body", False):
+                if len(pieces) > limit:
+                    break
+                message = await receive()
+                pieces += message.get("body", b"")
+                self._hold(exchange, len(pieces) - exchange.held_bytes)
+            body = bytes(pieces)
+        if len(body) > limit:
+            raise _too_large(limit)
+        exchange.know_body(body)
+        whole = {"type": "http.request", "body": body, "more_body": False}
+        first: Message | None = whole if message["type"] == "http.request" else message
+
+        async def replay() -> Message:
+            nonlocal first
+            if first is None:
+                return await receive()
+            message, first = first, None
+            return message
+
+        return replay
+
+    def _hold(self, exchange: Exchange, more: int) -> None:
+        """Count bytes of a body in memory, until the request is over."""
+        if more <= 0:
+            return
+        if self.bodies_bytes + more > self.limits.bodies_bytes:
+            raise Overloaded("Too many bytes of request bodies at once.")
+        self.bodies_bytes += more
+        exchange.held_bytes += more
+
+
+def _too_large(limit: int) -> TooLarge:
+    return TooLarge(f"The body is over {limit} bytes.", extra={"limit_bytes": limit})

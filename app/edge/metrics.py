@@ -1,0 +1,118 @@
+"""Numbers for Prometheus: requests, answers from memory, the hub, and what is running.
+
+One registry an application. Where several workers serve (`PROMETHEUS_MULTIPROC_DIR` is set, which
+`python -m app` sees to), each writes its numbers to files there and any of them answers for all.
+"""
+
+import os
+from collections.abc import Mapping, Sequence
+
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    ProcessCollector,
+    generate_latest,
+)
+from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
+
+from app.answers.kept import AnswerCache
+from app.edge.exchange import Exchange
+
+MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+MULTIPROCESS = "PROMETHEUS_MULTIPROC_DIR"
+_SECONDS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 3, 10, 30)
+_METHODS = frozenset({"GET", "HEAD", "POST", "OPTIONS", "PUT", "PATCH", "DELETE", "TRACE"})
+
+
+class Metrics:
+    """The numbers of one application."""
+
+    def __init__(self, answers: AnswerCache, build: Mapping[str, str]) -> None:
+        registry = self._registry = CollectorRegistry()
+        self._answers = answers
+        self._requests = Counter(
+            "kvmath_requests", "Requests.", ["method", "route", "status"], registry=registry
+        )
+        self._seconds = Histogram(
+            "kvmath_request_duration_seconds",
+            "From a request's arrival to its answer.",
+            ["route"],
+            buckets=_SECONDS,
+            registry=registry,
+        )
+        self._kept = Counter(
+            "kvmath_answers_from_memory", "Answers given without computing.", registry=registry
+        )
+        self._kept_bytes = Gauge(
+            "kvmath_answer_cache_bytes",
+            "Bytes of answers in memory.",
+            registry=registry,
+            multiprocess_mode="livesum",
+        )
+        self._hub = Counter(
+            "kvmath_hub_events",
+            "What the hub client did, and what came of it.",
+            ["kind", "outcome"],
+            registry=registry,
+        )
+        self._hub_left = Gauge(
+            "kvmath_hub_budget_left",
+            "Requests that the hub still grants in its current window.",
+            ["bucket"],
+            registry=registry,
+            multiprocess_mode="livemin",
+        )
+        Gauge(
+            "kvmath_build_info",
+            "Always 1; the labels say what is running.",
+            list(build),
+            registry=registry,
+            multiprocess_mode="max",
+        ).labels(*build.values()).set(1)
+        self._shared = MULTIPROCESS in os.environ
+        if not self._shared:
+            ProcessCollector(registry=registry)
+
+    def read(self, over: Sequence[Exchange]) -> None:
+        """Count a batch of requests."""
+        numbers: dict[tuple[str, str, int], int] = {}
+        histograms: dict[str, Histogram] = {}
+        hits = 0
+        for exchange in over:
+            route = exchange.route
+            labels = (exchange.method, route, exchange.status)
+            numbers[labels] = numbers.get(labels, 0) + 1
+            hits += exchange.hit
+            if route not in histograms:
+                histograms[route] = self._seconds.labels(route)
+            histograms[route].observe(exchange.took_s)
+        for (method, route, status), number in numbers.items():
+            known = method if method in _METHODS else "other"
+            self._requests.labels(known, route, status).inc(number)
+        if hits:
+            self._kept.inc(hits)
+        self._kept_bytes.set(self._answers.bytes)
+
+    def hub_event(self, kind: str, outcome: str) -> None:
+        """The hub client's observer."""
+        self._hub.labels(kind, outcome).inc()
+
+    def hub_budget(self, left: Mapping[str, int]) -> None:
+        """What the hub still grants, by bucket."""
+        for bucket, number in left.items():
+            self._hub_left.labels(bucket).set(number)
+
+    def text(self) -> bytes:
+        """Everything, as it is scraped."""
+        registry = self._registry
+        if self._shared:
+            registry = CollectorRegistry()
+            MultiProcessCollector(registry)  # type: ignore[no-untyped-call] # not annotated there
+        return generate_latest(registry)
+
+    def close(self) -> None:
+        """This process ends: what is only true of living ones is no longer told."""
+        if self._shared:
+            mark_process_dead(os.getpid())  # type: ignore[no-untyped-call] # not annotated there
