@@ -162,6 +162,11 @@ class Config:
         for name in names:
             values = self.sequence(name)
             if values is not None:
+                if (
+                    set(map(type, values)) == {int}
+                    and minimum <= min(values) <= max(values) <= maximum
+                ):
+                    return values
                 return [self._whole(name, value, minimum, maximum) for value in values]
         return None
 
@@ -170,7 +175,7 @@ class Config:
         for name in names:
             values = self.sequence(name)
             if values is not None:
-                if not all(isinstance(value, str) for value in values):
+                if not set(map(type, values)) <= {str}:
                     raise self.fail(name, "must be a list of strings")
                 return values
         return None
