@@ -71,13 +71,17 @@ class Weight:
     dtype: Precision | None = None
     buffer: bool = False
 
-    def in_part(self, part: Part) -> "Weight":
-        """The same weight, counted as belonging to `part` (written out: a hot path)."""
+    def moved(
+        self, part: Part, layers: tuple[int, ...] | None = None, name: str | None = None
+    ) -> "Weight":
+        """The same weight counted as belonging to `part`, in other layers and under another name
+        where these are given (written out: a hot path).
+        """
         return Weight(
-            name=self.name,
+            name=self.name if name is None else name,
             shape=self.shape,
             part=part,
-            layers=self.layers,
+            layers=self.layers if layers is None else layers,
             experts=self.experts,
             active=self.active,
             bias=self.bias,

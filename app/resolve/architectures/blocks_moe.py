@@ -218,9 +218,21 @@ def drafts(layers: Sequence[int], heads: int, *parts: CachePart) -> tuple[LayerG
     )
 
 
-def as_mtp(weights: Iterable[Weight]) -> list[Weight]:
-    """The same weights as part of the multi-token prediction."""
-    return [weight.in_part(Part.MTP) for weight in weights]
+def as_mtp(
+    weights: Iterable[Weight],
+    layers: Sequence[int] | None = None,
+    *,
+    at: str = "",
+    to: str = "",
+) -> list[Weight]:
+    """The same weights as part of the multi-token prediction: those of the model's own layers
+    stand for those of the modules at `layers`, and with `to` their names begin with it, not `at`.
+    """
+    places = None if layers is None else tuple(layers)
+    return [
+        weight.moved(Part.MTP, places, to + weight.name[len(at) :] if to else None)
+        for weight in weights
+    ]
 
 
 def mtp_module(
@@ -232,7 +244,8 @@ def mtp_module(
     vocabulary: bool = True,
 ) -> list[Weight]:
     """DeepSeek's prediction modules (arXiv:2412.19437, section 2.2): `block` is the decoder layer
-    in each; `vocabulary` says whether each stores its own copies of embedding and head.
+    in each, in whatever layers; `vocabulary` says whether each stores its own copies of embedding
+    and head.
     """
     if not layers:
         return []
@@ -253,4 +266,4 @@ def mtp_module(
             split=Split.VOCAB,
         )
         weights += [table, replace(table, name=f"{at}.shared_head.head", linear=True)]
-    return as_mtp(weights)
+    return as_mtp(weights, layers)

@@ -38,14 +38,15 @@ def v4_weights(prefix: str, dims: Dims, sizes: Sizes, modules: Sequence[int]) ->
     """Every weight; `modules` are the prediction modules."""
     at = prefix + "layers.{layer}"
     layers = dims.all_layers
+    layer = _layer(at, dims, sizes, layers)
     return [
         *vocabulary(dims, prefix=prefix, embed="embed", head="head"),
-        *_layer(at, dims, sizes, layers),
+        *layer,
         *_compressors(at, dims, sizes),
         *_routing(at, dims, sizes, layers),
         vector(prefix + "norm", dims.hidden),
         *_head_streams(prefix, dims, sizes, None),
-        *_mtp(prefix + "mtp.{layer}", dims, sizes, modules),
+        *_mtp(prefix, dims, sizes, len(modules), layer),
     ]
 
 
@@ -178,19 +179,21 @@ def _routing(at: str, dims: Dims, sizes: Sizes, layers: Sequence[int]) -> list[W
     return weights
 
 
-def _mtp(at: str, dims: Dims, sizes: Sizes, modules: Sequence[int]) -> list[Weight]:
+def _mtp(
+    prefix: str, dims: Dims, sizes: Sizes, count: int, layer: Sequence[Weight]
+) -> list[Weight]:
     """Prediction modules: a layer without compression between two projections and a head mix."""
-    if not modules:
+    if not count:
         return []
-    places = tuple(range(len(modules)))
+    places = tuple(range(count))
     size = dims.hidden
-    return as_mtp(
-        [
-            linear(f"{at}.e_proj", size, size, part=Part.MTP, layers=places),
-            linear(f"{at}.h_proj", size, size, part=Part.MTP, layers=places),
-            *norms(at, size, places, "enorm", "hnorm", "norm"),
-            *_layer(at, dims, sizes, places),
-            *correction(at, sizes.moe, places, name="ffn.gate.bias"),
-            *_head_streams(f"{at}.", dims, sizes, places),
-        ]
-    )
+    at = prefix + "mtp.{layer}"
+    own = [
+        linear(f"{at}.e_proj", size, size, part=Part.MTP, layers=places),
+        linear(f"{at}.h_proj", size, size, part=Part.MTP, layers=places),
+        *norms(at, size, places, "enorm", "hnorm", "norm"),
+        *correction(at, sizes.moe, places, name="ffn.gate.bias"),
+        *_head_streams(f"{at}.", dims, sizes, places),
+    ]
+    inside = as_mtp(layer, places, at=prefix + "layers.{layer}", to=at)
+    return [*as_mtp(own, places), *inside]

@@ -1,5 +1,6 @@
 """Inkling's towers: patches folded step by step into channels, sound as embedded mel bins."""
 
+from functools import lru_cache
 from itertools import pairwise
 from math import ceil, log, prod
 
@@ -54,7 +55,8 @@ def _vision(config: Config, text_width: int) -> list[Weight]:
     return weights
 
 
-def _plan(frames: int, patch: int, steps: int, channels: int) -> list[Scale]:
+@lru_cache(maxsize=64)
+def _plan(frames: int, patch: int, steps: int, channels: int) -> tuple[Scale, ...]:
     """The scale (time, height, width, channels) before each step and after the last: space is
     folded first, by prime factors, then time; each step takes the scale nearest to an even spacing
     of logarithms.
@@ -78,7 +80,7 @@ def _plan(frames: int, patch: int, steps: int, channels: int) -> list[Scale]:
         else _assign(ideal, reached)
     )
     picked[0], picked[-1] = 0, len(scales) - 1
-    return [scales[index] for index in picked]
+    return tuple(scales[index] for index in picked)
 
 
 def _primes(number: int) -> list[int]:

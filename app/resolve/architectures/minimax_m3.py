@@ -85,13 +85,18 @@ def minimax_m3_text(config: Config) -> ModelShape:
     modules = mtp_layers(config, dims)
     places = tuple(range(len(modules)))
     ahead = config.prefix + "model.mtp.layers.{layer}"
-    inner = f"{ahead}.transformer_layer"
-    block = [
-        *_attention(inner, dims, places),
-        *_indexer(inner, dims, heads, index_dim, places),
-        *_mixture(inner, dims, moe, places),
+    shared = [
+        *_attention(at, dims, dims.all_layers),
+        *_indexer(at, dims, heads, index_dim, chosen(indexed, True)),
+        *_mixture(at, dims, moe, routed),
+    ]
+    own = [
         *norms(ahead, dims.hidden, places, "enorm", "hnorm", "final_layernorm"),
         linear(f"{ahead}.eh_proj", dims.hidden, 2 * dims.hidden, part=Part.MTP, layers=places),
+    ]
+    drafting = [
+        *as_mtp(own, places),
+        *as_mtp(shared, places, at=at, to=f"{ahead}.transformer_layer"),
     ]
     return model_shape(
         config,
@@ -99,12 +104,10 @@ def minimax_m3_text(config: Config) -> ModelShape:
         groups=group_layers([both if flag else main for flag in cached], dims.heads),
         weights=[
             *vocabulary(dims, prefix=config.prefix),
-            *_attention(at, dims, dims.all_layers),
-            *_indexer(at, dims, heads, index_dim, chosen(indexed, True)),
+            *shared,
             *dense_mlp(at, dims, dense),
-            *_mixture(at, dims, moe, routed),
             vector(config.prefix + "model.norm", dims.hidden),
-            *(as_mtp(block) if modules else ()),
+            *(drafting if modules else ()),
         ],
         draft_groups=drafts(modules, dims.heads, *both),
         traits=("sparse_attention",),

@@ -19,13 +19,14 @@ from app.resolve.architectures.blocks import (
 )
 from app.resolve.architectures.blocks_moe import (
     Moe,
+    chosen,
     drafts,
-    feed_forward,
     mtp_layers,
     mtp_module,
     routed_mlp,
 )
 from app.resolve.architectures.fields import Config
+from app.resolve.architectures.llama_like import dense_mlp
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -158,32 +159,34 @@ def mla_decoder(
 ) -> ModelShape:
     """A decoder of latent attention and experts. `indexed` flags the layers with an indexer of
     their own, `mtp` is the class's count of prediction modules; `each` gives what else is in given
-    layers (of modules too), `extra` what else there is outside them.
+    layers, of modules too, `extra` what else there is outside them.
     """
     at = config.prefix + "model.layers.{layer}"
     layers = dims.all_layers
     bias = config.boolean("attention_bias", default=False)
     modules = mtp_layers(config, dims, default=mtp)
+    routed = chosen(sparse, True) if moe.num_experts else ()
+    dense = tuple(sorted(set(layers).difference(routed)))
+    experts = routed_mlp(at, dims, moe, routed, corrected=corrected)
+    block = [
+        *latent_attention(at, dims, latent, layers, bias=bias),
+        *norms(at, dims.hidden, layers, "input_layernorm", "post_attention_layernorm"),
+        *each(layers),
+    ]
     weights = [
         *vocabulary(dims, prefix=config.prefix),
-        *latent_attention(at, dims, latent, layers, bias=bias),
-        *feed_forward(at, dims, moe, sparse, corrected=corrected),
-        *norms(at, dims.hidden, layers, "input_layernorm", "post_attention_layernorm"),
+        *block,
+        *dense_mlp(at, dims, dense),
+        *experts,
         vector(config.prefix + "model.norm", dims.hidden),
-        *each(layers),
         *extra,
     ]
-    block = [
-        *latent_attention(at, dims, latent, modules, bias=bias),
-        *(routed_mlp(at, dims, moe, modules, corrected=corrected) if moe.num_experts else ()),
-        *norms(at, dims.hidden, modules, "input_layernorm", "post_attention_layernorm"),
-        *(each(modules) if modules else ()),
-    ]
+    block += experts
     parts: tuple[CachePart, ...] = (latent_part(latent),)
     if indexer is not None:
-        own = tuple(index for index, flag in enumerate(indexed) if flag)
-        weights += indexer_weights(at, dims, latent, indexer, own)
-        block += indexer_weights(at, dims, latent, indexer, modules)
+        own = indexer_weights(at, dims, latent, indexer, chosen(indexed, True))
+        weights += own
+        block += own
         parts = (*parts, indexer.part)
     return model_shape(
         config,
