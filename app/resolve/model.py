@@ -30,7 +30,12 @@ class FilesOfModels(Protocol):
     """Where files of models come from: the hub client, or a folder."""
 
     async def fetch_model(
-        self, repo_id: str, revision: str = "main", *, use_local_cache: bool = True
+        self,
+        repo_id: str,
+        revision: str = "main",
+        *,
+        gguf_file: str | None = None,
+        use_local_cache: bool = True,
     ) -> ModelFiles:
         """The configuration of a repository at a revision."""
         ...
@@ -56,6 +61,11 @@ class ModelRequest(Protocol):
     @property
     def source(self) -> Literal["any", "hub"]:
         """Where to look."""
+        ...
+
+    @property
+    def gguf_file(self) -> str | None:
+        """A GGUF file of the repository to read instead of its config.json."""
         ...
 
     @property
@@ -132,7 +142,8 @@ class ModelResolver:
         if config is not None:
             return _from_config(config, request)
         entry = None
-        if request.revision is None and request.source != "hub":
+        plain = request.revision is None and request.gguf_file is None
+        if plain and request.source != "hub":
             entry = self._catalogue.find(request.model or "")
         if entry is None:
             asked = self._asked.get(_question(request))
@@ -153,7 +164,10 @@ class ModelResolver:
         entry = self._catalogue.find(name)
         repo_id = entry.id if entry is not None else name
         files = await self._files.fetch_model(
-            repo_id, request.revision or "main", use_local_cache=request.source != "hub"
+            repo_id,
+            request.revision or "main",
+            gguf_file=request.gguf_file,
+            use_local_cache=request.source != "hub",
         )
         key = (
             files.requested_id,
@@ -161,6 +175,7 @@ class ModelResolver:
             files.commit,
             files.source,
             files.notes,
+            request.gguf_file,
             request.assume,
         )
         kept = self._kept.get(key) if files.commit else None
@@ -203,7 +218,7 @@ class ModelResolver:
 
 def _question(request: ModelRequest) -> Hashable:
     """All that decides which files are read, and how."""
-    return request.model, request.revision, request.source, request.assume
+    return request.model, request.revision, request.source, request.gguf_file, request.assume
 
 
 def shape_of(config: Mapping[str, Any], assume: str | None = None) -> ModelShape:

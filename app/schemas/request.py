@@ -6,7 +6,7 @@ Each calculation has a query model and, for POST, its strict subclass with `conf
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from app.schemas.gpus import GpuSpec
 from app.schemas.types import (
@@ -41,6 +41,9 @@ class ModelFields(QueryModel):
     )
     source: Literal["any", "hub"] = Field(
         "any", description="`any`: catalogue, local cache, hub; `hub`: the hub as it is now."
+    )
+    gguf_file: Annotated[str, Field(min_length=1, max_length=512)] | None = Field(
+        None, description="A GGUF file of the repository to read instead of its config.json."
     )
     dtype: Words | None = Field(
         None, description="Precision of the weights, where it should differ from the checkpoint's."
@@ -129,7 +132,22 @@ class InlineFields(BodyModel):
     config: dict[str, Any] | None = Field(
         None, description="A config.json object instead of `model`."
     )
+    hf_quant_config: dict[str, Any] | None = Field(
+        None,
+        description="The hf_quant_config.json beside `config`, which counts where `config` itself "
+        "has no quantization_config.",
+    )
     gpu_spec: GpuSpec | None = Field(None, description="A GPU's description instead of `gpu`.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _put_quantization_in_its_place(cls, value: Any) -> Any:
+        if not isinstance(value, dict):
+            return value
+        config, quantization = value.get("config"), value.get("hf_quant_config")
+        if not isinstance(config, dict) or not isinstance(quantization, dict):
+            return value
+        return {**value, "config": {"quantization_config": quantization, **config}}
 
 
 class KvQuery(EngineRequest, GpuFields):

@@ -14,7 +14,7 @@ import pytest
 from app.catalog.models import model_catalogue
 from app.main import create_app
 from app.settings import Settings
-from tests.fake_hub import COMMIT, FakeHub, Fault
+from tests.fake_hub import COMMIT, FakeHub, Fault, gguf_bytes
 
 LLAMA_3_8B = dict(model_catalogue().models[0].facts)
 TWO_LAYERS = {**LLAMA_3_8B, "num_hidden_layers": 2}
@@ -151,3 +151,37 @@ async def test_the_catalogue_is_held_against_the_hub(hub: FakeHub, tmp_path: Pat
     assert changed.returncode == 1
     said = changed.stdout.decode()
     assert said == "meta-llama/Meta-Llama-3-8B: num_hidden_layers: 32 here, 2 on the hub\n"
+
+
+async def test_a_gguf_file_is_a_model(serve: Serve, hub: FakeHub) -> None:
+    metadata = [
+        ("general.architecture", "str", "llama"),
+        ("llama.block_count", "u32", 2),
+        ("llama.embedding_length", "u32", 64),
+        ("llama.feed_forward_length", "u32", 128),
+        ("llama.attention.head_count", "u32", 4),
+        ("llama.attention.head_count_kv", "u32", 2),
+        ("llama.context_length", "u32", 512),
+        ("llama.vocab_size", "u32", 100),
+    ]
+    # One tensor of 64 x 100 in f16 (type 1): 12,800 bytes.
+    content = gguf_bytes(metadata, [("token_embd.weight", [64, 100], 1)])
+    hub.add("org/quantised", {"model-q8.gguf": content})
+    request = {"model": "org/quantised", "gguf_file": "model-q8.gguf", "context": 10}
+    async with serve() as client:
+        answer = (await client.get("/kv", params=request)).json()
+        # 2 x 2 layers x 2 KV heads x 16 x 2 B
+        assert answer["kv_bytes_per_token"] == 256
+        assert answer["weight_bytes"] == 12_800
+
+
+async def test_quantisation_described_beside_the_config(serve: Serve) -> None:
+    description = {"quantization": {"quant_algo": "FP8", "kv_cache_quant_algo": "FP8"}}
+    body = {
+        "config": TWO_LAYERS,
+        "hf_quant_config": description | {"producer": {"name": "modelopt"}},
+    }
+    async with serve() as client:
+        answer = (await client.post("/kv", json=body)).json()
+        # The cache in one byte an element: half of bfloat16.
+        assert answer["kv_bytes_per_token"] == PER_TOKEN
