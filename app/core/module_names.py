@@ -22,6 +22,7 @@ WRAPPERS = frozenset(
 LAYER = "{layer}"
 EXPERT = "{expert}"
 NUMBER = "#"
+DIGITS = "0123456789"
 REGEX = "re:"
 MAX_LOOSE = 4_096
 
@@ -36,6 +37,7 @@ OUTSIDE = -1
 NOTHING: Copies = {}
 
 _Numbers = tuple[int | str, ...]
+_State = tuple[int, ...]
 
 
 def all_copies(weight: Weight) -> Copies:
@@ -145,9 +147,11 @@ class ModuleNames:
             if not numbers:
                 return None
             _join(found, _numbered(numbers, template.slots, weight))
-        for matcher in self._matchers:
-            for spelled in template.spelled:
+        for spelled in template.spelled if self._matchers else ():
+            for matcher in self._matchers:
                 _join(found, _matched(matcher, spelled, weight))
+            if len(found) == weight.occurrences and not any(found.values()):
+                return None
         return found
 
     def _entries(self, template: _Template) -> Iterator[list[_Numbers] | None]:
@@ -217,31 +221,37 @@ def _matched(matcher: Matcher, spelled: str, weight: Weight) -> Copies:
         experts = _experts(matcher, matcher.start, before, weight)
         return NOTHING if experts == frozenset() else {OUTSIDE: experts}
     start = matcher.run(matcher.start, before)
-    verdicts: dict[tuple[int, ...], frozenset[int] | None] = {}
     found: dict[int, frozenset[int] | None] = {}
-    for layer in weight.layers or ():
-        state = matcher.run(start, str(layer))
-        if state not in verdicts:
-            verdicts[state] = _experts(matcher, state, after, weight)
-        if verdicts[state] != frozenset():
-            found[layer] = verdicts[state]
+    for state, layers in _after_numbers(matcher, start, weight.layers or ()).items():
+        experts = _experts(matcher, state, after, weight)
+        if experts != frozenset():
+            found.update(dict.fromkeys(layers, experts))
     return found
 
 
-def _experts(
-    matcher: Matcher, state: tuple[int, ...], rest: str, weight: Weight
-) -> frozenset[int] | None:
+def _after_numbers(
+    matcher: Matcher, start: _State, numbers: Iterable[int]
+) -> dict[_State, list[int]]:
+    """Numbers by the state that reading them leads to."""
+    reached = {matcher.run(start, digit) for digit in DIGITS}
+    if len(reached) == 1:  # Most patterns do not look at numbers: one digit is like another.
+        (state,) = reached
+        if all(matcher.run(state, digit) == state for digit in DIGITS):
+            return {state: list(numbers)}
+    found: dict[_State, list[int]] = {}
+    for number in numbers:
+        found.setdefault(matcher.run(start, str(number)), []).append(number)
+    return found
+
+
+def _experts(matcher: Matcher, state: _State, rest: str, weight: Weight) -> frozenset[int] | None:
     """The experts taken where `rest` follows; None for all of them."""
     before, each, after = rest.partition(EXPERT)
     state = matcher.run(state, before)
     if not each:
         return None if matcher.accepts(matcher.run(state, after)) else frozenset()
-    verdicts: dict[tuple[int, ...], bool] = {}
-    taken = []
-    for expert in range(weight.experts):
-        here = matcher.run(state, str(expert))
-        if here not in verdicts:
-            verdicts[here] = matcher.accepts(matcher.run(here, after))
-        if verdicts[here]:
-            taken.append(expert)
+    taken: list[int] = []
+    for here, experts in _after_numbers(matcher, state, range(weight.experts)).items():
+        if matcher.accepts(matcher.run(here, after)):
+            taken += experts
     return None if len(taken) == weight.experts else frozenset(taken)

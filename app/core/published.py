@@ -42,14 +42,21 @@ def published_storage(
     where 32 bits are stated) is one in another precision, not one of other weights.
     """
     stated = model.checkpoint_dtype or model.dtype
-    counted = _nearest(_could_be_stored(model, in_file), total)
-    if not counted:
+    other = Fraction(2 if stated.bits < FLOAT32.bits else Fraction(1, 2))
+    factors = (Fraction(1), other) if recast else (Fraction(1),)
+    readings = [
+        (Fraction(total) / (counted * factor), counted, factor)
+        for counted in _could_be_stored(model, in_file)
+        for factor in factors
+        if counted
+    ]
+    if not readings:
         return Published(stored=loaded, notes=())
-    ratio = Fraction(total, counted)
+    ratio, counted, factor = min(readings, key=lambda reading: abs(reading[0] - 1))
     notes: list[str] = []
-    factor = Fraction(2 if stated.bits < FLOAT32.bits else Fraction(1, 2))
-    if recast and abs(ratio / factor - 1) <= SAME_MODEL:
-        ratio /= factor
+    if factor != 1 and abs(ratio - 1) > SAME_MODEL:
+        ratio, factor = ratio * factor, Fraction(1)
+    if factor != 1:
         notes.append(
             f"the checkpoint takes {total} bytes, {float(factor):g} times what its stated "
             "precision does: it is counted in the precision that engines load it in"
@@ -68,10 +75,6 @@ def _could_be_stored(model: ModelShape, in_file: StoredBytes) -> list[int]:
     served = loaded_bytes(model, in_file)
     tied = tied_head_bytes(model, in_file) if model.tie_word_embeddings else 0
     return [size + extra for size in (whole, served) for extra in (0, tied)]
-
-
-def _nearest(candidates: list[int], total: int) -> int:
-    return min(candidates, key=lambda size: abs(size - total))
 
 
 def _scaled(stored: StoredBytes, factor: Fraction) -> StoredBytes:

@@ -1,13 +1,15 @@
 """Kimi-VL and Kimi K2.5, K2.6: DeepSeek's text models behind MoonViT; LocateAnything behind it."""
 
+from app.core.inventory import Part
 from app.core.model import ModelShape
+from app.core.weights import STORED_TIED_HEAD
 from app.resolve.architectures import family
+from app.resolve.architectures.blocks_encoder import dense_chain, layer_norm
 from app.resolve.architectures.blocks_moonvit import moonvit3d
 from app.resolve.architectures.fields import Config
-from app.resolve.architectures.multimodal import multimodal, text_model
+from app.resolve.architectures.multimodal import MULTIMODAL, multimodal, text_model
 
 TOWER = "vision_tower"
-PROJECTOR_GUESSED = "the projector is taken as Kimi-VL's"
 
 
 @family("kimi_vl", architectures=("KimiVLForConditionalGeneration",))
@@ -33,8 +35,17 @@ def kimi_k25(config: Config) -> ModelShape:
 
 @family("locateanything", architectures=("LocateAnythingForConditionalGeneration",))
 def locate_anything(config: Config) -> ModelShape:
-    """Qwen 2's cache. Published with code of its own."""
+    """Qwen 2's cache; the projector is InternVL's over four patches at once. Published with code of
+    its own; its files hold the tied head too.
+    """
     text = text_model(config, prefix="language_model.", model_type="qwen2")
     vision = config.section("vision_config")
-    tower = moonvit3d(vision, "vision_model", "mlp1", text.hidden_size)
-    return multimodal(config, text, tower, assumptions=(PROJECTOR_GUESSED,))
+    merged = 4 * vision.integer("hidden_size", default=1152)
+    tower = [
+        weight
+        for weight in moonvit3d(vision, "vision_model", "mlp1", text.hidden_size)
+        if weight.part is Part.VISION
+    ]
+    steps = (("1", text.hidden_size, merged), ("3", text.hidden_size, text.hidden_size))
+    projector = [layer_norm("mlp1.0", merged, part=Part.PROJECTOR), *dense_chain("mlp1", *steps)]
+    return multimodal(config, text, [*tower, *projector], traits=(MULTIMODAL, STORED_TIED_HEAD))
