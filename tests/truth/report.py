@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.truth import engine_cache, parameter_counts
+from tests.truth import checkpoint_bytes, engine_cache, parameter_counts
 from tests.truth.outcomes import GOOD, Outcome, Tally
 from tests.truth.shared import ROOT, TRUTH
 
@@ -22,6 +22,7 @@ QUANTITIES: dict[str, Callable[[], Tally]] = {
     "engine_cache": engine_cache.tally,
     "parameters": parameter_counts.tally_totals,
     "parameter_parts": parameter_counts.tally_parts,
+    "checkpoint_bytes": checkpoint_bytes.tally,
 }
 """What is measured; a further quantity is one more entry."""
 
