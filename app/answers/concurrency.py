@@ -47,7 +47,7 @@ def concurrency_answer(
         kv_cache_tokens=here.tokens,
         num_blocks=here.num_blocks,
         block_size=block_size,
-        limited_by=_limit(here),
+        limited_by=_limit(here, deployment.shape.max_position_embeddings),
         memory=budgets.memory(here.stage),
         by_context=[_at(here if at == context else room.at(at)) for at in contexts],
         advice=[] if enough else Advisor(request, model, gpu).advice(room, here),
@@ -58,7 +58,9 @@ def _at(fit: Fit) -> ConcurrencyAtContext:
     return ConcurrencyAtContext(context=fit.context, max_concurrency=fit.served, fits=fit.fits)
 
 
-def _limit(fit: Fit) -> LimitedBy:
+def _limit(fit: Fit, longest_position: int | None) -> LimitedBy:
+    if longest_position is not None and fit.context > longest_position:
+        return "max_position_embeddings"
     if fit.kv_budget_bytes <= 0:
         return "weights"
     if fit.ceiling is not None and (fit.by_memory is None or fit.ceiling < fit.by_memory):
