@@ -134,8 +134,10 @@ def count_parameters(weights: tuple[Weight, ...]) -> ParameterCount:
     for weight in weights:
         if weight.buffer:
             continue
-        by_part[weight.part] = by_part.get(weight.part, 0) + weight.total
-        if weight.part is not Part.MTP:
-            total += weight.total
-            active += weight.active_total
+        part, one_expert = weight.part, weight.elements * weight.occurrences
+        here = one_expert * weight.experts
+        by_part[part] = by_part.get(part, 0) + here
+        if part is not Part.MTP:
+            total += here
+            active += one_expert * weight.active
     return ParameterCount(total=total, active=active, by_part=by_part)
