@@ -73,8 +73,12 @@ def deploy(request: ModelFields, model: ResolvedModel, gpu: ResolvedGpu | None) 
     )
     # Inline configs are new shapes each time: keeping their results would only push others out.
     keep = model.id is not None
-    stored, notes = (_kept_storage if keep else storage)(
-        shape, model.checkpoint_bytes, request.dtype, request.quantization
+    stored, notes = (_kept_storage if keep else weight_storage)(
+        shape,
+        checkpoint_bytes=model.checkpoint_bytes,
+        total_given=request.weight_bytes is not None,
+        dtype=request.dtype,
+        quantization=request.quantization,
     )
     load = (_kept_load if keep else replica_load)(
         shape,
@@ -134,15 +138,6 @@ _PACKED = {
 reserves for them is worked out in `app.core.engines`, scales included."""
 
 
-def storage(
-    shape: ModelShape, checkpoint_bytes: int | None, dtype: str | None, quantization: str | None
-) -> tuple[StoredBytes, tuple[str, ...]]:
-    """How the weights are loaded, and what that takes for granted."""
-    return weight_storage(
-        shape, checkpoint_bytes=checkpoint_bytes, dtype=dtype, quantization=quantization
-    )
-
-
 def step_weights_of(deployment: Deployment, weight_bytes: int | None) -> StepWeights:
     """What a decode step reads on one GPU; a caller's `weight_bytes` rescales the mix."""
     sized = _kept_step_weights if deployment.model.id else step_weights
@@ -152,7 +147,7 @@ def step_weights_of(deployment: Deployment, weight_bytes: int | None) -> StepWei
     return weights.rescaled(-(-weight_bytes // deployment.load.gpus))
 
 
-_kept_storage = lru_cache(maxsize=KEPT)(storage)
+_kept_storage = lru_cache(maxsize=KEPT)(weight_storage)
 _kept_load = lru_cache(maxsize=KEPT)(replica_load)
 _kept_step_weights = lru_cache(maxsize=KEPT)(step_weights)
 

@@ -115,6 +115,10 @@ def test_an_unknown_method_needs_the_checkpoints_total() -> None:
     size, notes = load(UNKNOWN, checkpoint_bytes=500_000)
     assert size == 500_000
     assert any("quipu" in note for note in notes)
+    # A caller who states the total needs the spread alone.
+    size, notes = load(UNKNOWN, total_given=True)
+    assert size == 2 * (MATRICES + TABLES + NORMS)
+    assert any("quipu" in note for note in notes)
 
 
 def test_an_unknown_request_is_refused_by_its_field() -> None:

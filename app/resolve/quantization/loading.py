@@ -21,6 +21,7 @@ def weight_storage(
     shape: ModelShape,
     *,
     checkpoint_bytes: int | None = None,
+    total_given: bool = False,
     dtype: str | None = None,
     quantization: str | None = None,
 ) -> Loaded:
@@ -29,6 +30,7 @@ def weight_storage(
     Args:
         shape: The model.
         checkpoint_bytes: Bytes of its published tensors, where the checkpoint says so.
+        total_given: Whether the caller states the total, so that only its spread is asked for.
         dtype: A precision in place of the checkpoint's. Below 16 bits every parameter is counted
             in it; else what is not quantised.
         quantization: A method in place of the checkpoint's.
@@ -44,7 +46,7 @@ def weight_storage(
             return _as_requested(shape, name, asked or shape.dtype)
     if asked is not None:
         return _in_precision(shape, asked)
-    return _as_published(shape, checkpoint_bytes)
+    return _as_published(shape, checkpoint_bytes, total_given=total_given)
 
 
 def _as_requested(shape: ModelShape, name: str, kept: Precision) -> Loaded:
@@ -63,7 +65,7 @@ def _in_precision(shape: ModelShape, asked: Precision) -> Loaded:
     return scheme_storage(scheme, asked), scheme.assumptions
 
 
-def _as_published(shape: ModelShape, checkpoint_bytes: int | None) -> Loaded:
+def _as_published(shape: ModelShape, checkpoint_bytes: int | None, *, total_given: bool) -> Loaded:
     in_file = shape.checkpoint_dtype or shape.dtype
     notes = _precision_notes(shape)
     scheme = Scheme(name=NONE, rules=())
@@ -71,13 +73,10 @@ def _as_published(shape: ModelShape, checkpoint_bytes: int | None) -> Loaded:
         try:
             scheme = scheme_of(shape.quantization)
         except InputError as unknown:
-            if checkpoint_bytes is None:
+            if checkpoint_bytes is None and not total_given:
                 raise
-            notes = (
-                *notes,
-                f"{unknown.errors[0].msg}: the checkpoint's total is spread as if it were not "
-                "quantised",
-            )
+            why = unknown.errors[0].msg
+            notes = (*notes, f"{why}: the total is spread as if nothing were quantised")
     loaded = scheme_storage(scheme, shape.dtype)
     notes = (*notes, *scheme.assumptions)
     if checkpoint_bytes is None:
