@@ -89,6 +89,14 @@ def _numbers_out(name: str) -> tuple[str, _Numbers]:
     return _COUNTED.sub(NUMBER, name), tuple(int(n) if n[0] != "{" else n for n in numbers)
 
 
+def _merged(weight: Weight) -> tuple[_Template, ...]:
+    """The engine's merged parameter, by whose name some configs call its parts ("qkv_proj")."""
+    if weight.fused is None:
+        return ()
+    before, _, last = weight.name.rpartition(".")
+    return () if last == weight.fused else (_template(f"{before}.{weight.fused}"),)
+
+
 class ModuleNames:
     """A set of modules.
 
@@ -143,10 +151,11 @@ class ModuleNames:
         """The copies of a weight that are in the set; None for all of them."""
         template = _template(weight.name)
         found: dict[int, frozenset[int] | None] = {}
-        for numbers in self._entries(template):
-            if not numbers:
-                return None
-            _join(found, _numbered(numbers, template.slots, weight))
+        for form in (template, *_merged(weight)):
+            for numbers in self._entries(form):
+                if not numbers:
+                    return None
+                _join(found, _numbered(numbers, form.slots, weight))
         for spelled in template.spelled if self._matchers else ():
             for matcher in self._matchers:
                 _join(found, _matched(matcher, spelled, weight))

@@ -1,5 +1,7 @@
 """Which copies of a weight a config's names mean."""
 
+from dataclasses import replace
+
 import pytest
 
 from app.core.inventory import Part, Weight
@@ -110,6 +112,12 @@ def test_experts_are_told_apart() -> None:
 def test_patterns_tell_experts_apart() -> None:
     copies = ModuleNames(["re:.*layers\\.5\\..*experts\\.[01]\\."]).copies_of(EXPERT)
     assert copies == {5: frozenset((0, 1))}
+
+
+def test_parts_of_a_merged_parameter_go_by_its_name_too() -> None:
+    part = replace(UP, fused="gate_up_proj")
+    assert layers_of(["model.layers.3.mlp.gate_up_proj"], part) == [3]
+    assert layers_of(["model.layers.3.mlp.gate_up_proj"], UP) == []
 
 
 def test_several_kinds_of_names_add_up() -> None:
