@@ -65,11 +65,7 @@ def deploy(request: ModelFields, model: ResolvedModel, gpu: ResolvedGpu | None) 
     sharding = Sharding(
         tensor_parallel_size=request.tensor_parallel_size,
         pipeline_parallel_size=request.pipeline_parallel_size,
-        expert_parallel_size=(
-            request.tensor_parallel_size * request.data_parallel_size
-            if request.enable_expert_parallel
-            else 1
-        ),
+        expert_parallel_size=_expert_ranks(request),
     )
     # Inline configs are new shapes each time: keeping their results would only push others out.
     keep = model.id is not None
@@ -102,6 +98,16 @@ def deploy(request: ModelFields, model: ResolvedModel, gpu: ResolvedGpu | None) 
             *notes,
         ),
     )
+
+
+def _expert_ranks(request: ModelFields) -> int:
+    """Ranks that whole experts are dealt out over: as said, or as vLLM's switch means it (all
+    ranks of tensor and data parallelism)."""
+    if request.expert_parallel_size is not None:
+        return request.expert_parallel_size
+    if not request.enable_expert_parallel:
+        return 1
+    return request.tensor_parallel_size * request.data_parallel_size
 
 
 def attention_precision(name: str, shape: ModelShape) -> Precision:

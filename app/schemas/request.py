@@ -64,6 +64,9 @@ class ModelFields(QueryModel):
     data_parallel_size: ParallelSize = 1
     decode_context_parallel_size: ParallelSize = 1
     enable_expert_parallel: Flag = False
+    expert_parallel_size: ParallelSize | None = Field(
+        None, description="Ranks that whole experts are dealt out over, as other engines say it."
+    )
     explain: Flag = Field(False, description="Include the worked steps.")
 
 

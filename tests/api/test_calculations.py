@@ -235,3 +235,16 @@ async def test_the_examples_of_the_docs_answer(client: httpx.AsyncClient) -> Non
             assert response.status_code == 200, (path, response.text)
             tried += 1
     assert tried >= 8
+
+
+async def test_whole_experts_are_dealt_out(client: httpx.AsyncClient) -> None:
+    request = {"model": "qwen3-30b-a3b", "context": 4096, "tensor_parallel_size": 4, **H100}
+    split = (await ask(client, "concurrency", **request))["memory"]["weight_bytes"]
+    # 8 ranks hold 16 of the 128 experts each, 4 ranks a quarter of each expert.
+    # Routed: 57,982,058,496 B in all.
+    dealt = await ask(client, "concurrency", **request, expert_parallel_size=8)
+    assert split - dealt["memory"]["weight_bytes"] == 57_982_058_496 // 4 - 57_982_058_496 // 8
+    alike = await ask(
+        client, "concurrency", **request, enable_expert_parallel=True, data_parallel_size=2
+    )
+    assert alike["memory"] == dealt["memory"]
