@@ -8,14 +8,16 @@ from typing import Any
 from fastapi import FastAPI
 from fastapi.middleware.asyncexitstack import AsyncExitStackMiddleware
 from fastapi.openapi.utils import get_openapi
+from fastapi.telemetry import TelemetryConfig
 from starlette.middleware.exceptions import ExceptionMiddleware
 from starlette.types import ASGIApp
 
 from app import __version__, problems
 from app.answers.kept import AnswerCache
-from app.api import calculations, gpus, health, models
+from app.api import batch, calculations, gpus, health, models
 from app.api import problems as problem_pages
 from app.api.docs import mount_docs
+from app.api.metrics import mount_metrics
 from app.api.routing import DirectRouter, mount
 from app.catalog.gpus import gpu_catalogue
 from app.catalog.models import model_catalogue
@@ -32,8 +34,14 @@ _ROUTERS = (
     health.router,
     gpus.router,
     calculations.router,
+    batch.router,
     models.router,
 )
+
+
+_TELEMETRY_OFF: TelemetryConfig = {"tracing": False, "metrics": False, "logs": False}
+# Exporters as the standard OTEL_ variables say; the SDK is looked for only then.
+_TELEMETRY_ON: TelemetryConfig = {"auto_configure": True}
 
 
 class Service(FastAPI):
@@ -104,12 +112,13 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
-        telemetry={"tracing": False, "metrics": False, "logs": False},
+        telemetry=_TELEMETRY_ON if settings.telemetry else _TELEMETRY_OFF,
     )
     problems.install(app)
     for router in _ROUTERS:
         mount(app, router)
     mount_docs(app)
+    mount_metrics(app, app.metrics, app.journal)
     app.openapi = lambda: _openapi(app)  # type: ignore[method-assign] # FastAPI's documented way
     return app
 

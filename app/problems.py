@@ -154,7 +154,10 @@ async def _on_kvmath_error(request: Request, error: Exception) -> Response:
 
 async def _on_validation_error(request: Request, error: Exception) -> Response:
     found = error.errors() if isinstance(error, RequestValidationError) else ()
-    return respond(request.scope, _input_error(request, found))
+    field = getattr(request.scope.get("route"), "body_field", None)
+    body = None if field is None else field.field_info.annotation
+    is_json = "json" in request.headers.get("content-type", "")
+    return respond(request.scope, input_error(found, body, is_json=is_json))
 
 
 async def _on_http_exception(request: Request, error: Exception) -> Response:
@@ -209,13 +212,21 @@ def _entry(loc: Sequence[str | int], msg: str, type_: str) -> dict[str, Any]:
     return {"loc": path, "msg": clip(msg, 500), "type": type_}
 
 
-def _input_error(request: Request, found: Sequence[Mapping[str, Any]]) -> errors.InputError:
-    """What pydantic and FastAPI found, without the input itself."""
+def input_error(
+    found: Sequence[Mapping[str, Any]], body: Any, *, is_json: bool = True
+) -> errors.InputError:
+    """What pydantic and FastAPI found, without the input itself.
+
+    Args:
+        found: The entries of a validation error, each with a `loc` that begins with where it is.
+        body: The annotation of the body, for the names of its fields; None where there is none.
+        is_json: Whether the body was declared as JSON.
+    """
     return errors.InputError(
         [
             errors.FieldError(
                 loc=tuple(clip(s) if isinstance(s, str) else s for s in entry["loc"]),
-                msg=_message(request, entry),
+                msg=_message(entry, body, is_json=is_json),
                 type=entry["type"],
             )
             for entry in found[:MAX_ERRORS]
@@ -223,14 +234,14 @@ def _input_error(request: Request, found: Sequence[Mapping[str, Any]]) -> errors
     )
 
 
-def _message(request: Request, entry: Mapping[str, Any]) -> str:
+def _message(entry: Mapping[str, Any], body: Any, *, is_json: bool) -> str:
     loc: tuple[str | int, ...] = tuple(entry["loc"])
     message = str(entry["msg"])
     if entry["type"] == "json_invalid":
         return f"not JSON: {entry.get('ctx', {}).get('error', message)} at character {loc[-1]}"
     if entry["type"] == "extra_forbidden":
-        return unknown_field(str(loc[-1]), _fields_at(request, loc[:-1]))
-    if loc == ("body",) and "json" not in request.headers.get("content-type", ""):
+        return unknown_field(str(loc[-1]), _fields_at(body, loc[:-1]))
+    if loc == ("body",) and not is_json:
         return f"{message}; send JSON with Content-Type: application/json"
     return message.removeprefix("Value error, ")
 
@@ -242,10 +253,9 @@ def unknown_field(name: str, known: Sequence[str]) -> str:
     return f"there is no such field{hint}"
 
 
-def _fields_at(request: Request, loc: Sequence[str | int]) -> list[str]:
+def _fields_at(body: Any, loc: Sequence[str | int]) -> list[str]:
     """The field names of the request model that ``loc`` leads to, as far as it can be followed."""
-    field = getattr(request.scope.get("route"), "body_field", None)
-    models = list(_models(field.field_info.annotation)) if field is not None else []
+    models = list(_models(body))
     for step in loc[1:]:
         inner = [m.model_fields[step] for m in models if step in m.model_fields]
         if inner:

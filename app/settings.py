@@ -1,7 +1,7 @@
 """Configuration from the environment, read when an application is created, never at import."""
 
 from pathlib import Path
-from typing import Annotated, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import AliasChoices, BeforeValidator, Field, HttpUrl, SecretStr
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
@@ -53,6 +53,12 @@ class Settings(BaseSettings):
     port: int = Field(8000, ge=0, le=65535, validation_alias="PORT")
     workers: int = Field(1, ge=1, le=256, description="Server processes.")
     shutdown_grace_s: int = Field(25, ge=0, description="Time for requests in flight at SIGTERM.")
+
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    log_requests: bool = Field(True, description="One JSON line a request on stderr.")
+    telemetry: bool = Field(
+        False, description="OpenTelemetry by FastAPI's own instrumentation; needs its SDK."
+    )
 
     # Limits: what a single request, and all together, may take
     max_body_bytes: int = Field(1 * _MIB, ge=1024)

@@ -1,0 +1,54 @@
+"""Logs as JSON lines on stderr: those of requests come as such, all others are made so here."""
+
+import json
+import logging
+import time
+import traceback
+from typing import Any
+
+
+class JsonLines(logging.Formatter):
+    """One JSON object a record: time, level, logger, message, and the exception's class and trace.
+
+    Messages of this service hold ids, paths and numbers, never headers, queries or bodies.
+    """
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The record as one line."""
+        at = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
+        line: dict[str, Any] = {
+            "time": f"{at}.{int(record.msecs):03d}Z",
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        if record.exc_info and record.exc_info[0] is not None:
+            line["exception"] = record.exc_info[0].__name__
+            line["trace"] = "".join(traceback.format_tb(record.exc_info[2]))
+        return json.dumps(line)
+
+
+def log_config(level: str, *, requests: bool) -> dict[str, Any]:
+    """What `logging.config.dictConfig` takes: one handler for all, a bare one for requests."""
+    return {
+        "version": 1,
+        "disable_existing_loggers": False,
+        "formatters": {
+            "json": {"()": "app.edge.logs.JsonLines"},
+            "bare": {"format": "%(message)s"},
+        },
+        "handlers": {
+            "json": {"class": "logging.StreamHandler", "formatter": "json"},
+            "bare": {"class": "logging.StreamHandler", "formatter": "bare"},
+        },
+        "root": {"level": level, "handlers": ["json"]},
+        "loggers": {
+            "kvmath.access": {
+                "level": "INFO" if requests else "WARNING",
+                "handlers": ["bare"],
+                "propagate": False,
+            },
+            # httpx would log each address that is asked, at INFO.
+            "httpx": {"level": "WARNING"},
+        },
+    }
