@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.truth import checkpoint_bytes, engine_cache, parameter_counts
+from tests.truth import checkpoint_bytes, engine_cache, log_reading, parameter_counts
 from tests.truth.outcomes import GOOD, Outcome, Tally
 from tests.truth.shared import ROOT, TRUTH
 
@@ -23,6 +23,7 @@ QUANTITIES: dict[str, Callable[[], Tally]] = {
     "parameters": parameter_counts.tally_totals,
     "parameter_parts": parameter_counts.tally_parts,
     "checkpoint_bytes": checkpoint_bytes.tally,
+    "log_reading": log_reading.tally,
 }
 """What is measured; a further quantity is one more entry."""
 
