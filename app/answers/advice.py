@@ -94,7 +94,7 @@ class Advisor:
         """Whole sequences with some request fields changed, 0 where that can't be."""
         changed = self.request.model_copy(update=change)
         try:
-            found = room_of(changed, self.model, self.gpu).at(context)
+            found = room_of(changed, self.model, self.gpu, context).at(context)
         except InputError:
             return 0
         return found.served or 0

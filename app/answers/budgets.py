@@ -1,32 +1,41 @@
 """What each GPU's memory leaves for the cache: formula (4), an engine's rule, or a given figure."""
 
 from dataclasses import dataclass
-from math import ceil
 
 from app.answers.deployment import Deployment
+from app.answers.engine_budgets import engine_start
 from app.answers.steps import n, step
 from app.core.budget import DEFAULT_ACTIVATION_BYTES, DEFAULT_OVERHEAD_BYTES, MemoryBudget
-from app.core.decode import decimal
-from app.core.hardware import Gpu
+from app.core.engines.budgets import Band
+from app.core.engines.pools import Pools
 from app.errors import InputError
 from app.schemas.answer import Step
-from app.schemas.concurrency import MemoryParts
+from app.schemas.concurrency import BandBytes, MemoryParts
 from app.schemas.request import BudgetedRequest
-
-DEFAULT_UTILIZATION = 0.92
-"""`gpu_memory_utilization` of vLLM 0.33 (`config/cache.py`)."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Budgets:
     """What each stage's GPU leaves for the cache, and how that was worked out.
 
-    `parts` has one entry a stage, none where the caller gave the budget itself.
+    `parts` has one entry a stage, none where the caller gave the budget itself. `bands` say how
+    sure an engine's budget is, `refusal` why it does not start; `pools` are those of engines that
+    keep tokens in pools.
     """
 
     per_stage: tuple[int, ...]
     parts: tuple[MemoryBudget, ...] = ()
     assumptions: tuple[str, ...] = ()
+    bands: tuple[Band, ...] = ()
+    refusal: str | None = None
+    pools: tuple[Pools, ...] = ()
+
+    def band(self, stage: int) -> BandBytes | None:
+        """How sure one stage's budget is, for the answer."""
+        if not self.bands:
+            return None
+        band = self.bands[stage]
+        return BandBytes(low=max(band.low, 0), high=max(band.high, 0))
 
     def memory(self, stage: int) -> MemoryParts | None:
         """The parts of one stage's GPU, for the answer."""
@@ -66,22 +75,30 @@ class Budgets:
 
 
 def budgets_of(
-    request: BudgetedRequest, deployment: Deployment, *, node_overhead_per_gpu: int | None = None
+    request: BudgetedRequest,
+    deployment: Deployment,
+    context: int,
+    *,
+    node_overhead_per_gpu: int | None = None,
 ) -> Budgets:
-    """The budget of every stage's GPU.
+    """The budget of every stage's GPU; engines are started for sequences of `context` tokens.
 
     Raises:
         InputError: on `gpu` where there is neither a GPU nor a budget.
     """
     stages = deployment.load.stages
     given = request.kv_budget_bytes
-    if given is None and request.engine != "formula":
-        given = request.kv_cache_memory_bytes
-    if given is not None:
-        return Budgets(per_stage=(given,) * len(stages))
     gpu = deployment.gpu
     if gpu is None or not gpu.memory_bytes:
+        if given is None and request.engine == "vllm":
+            given = request.kv_cache_memory_bytes
+        if given is not None and request.engine in ("formula", "vllm"):
+            return Budgets(per_stage=(given,) * len(stages))
         raise InputError.of("gpu", "is needed, or kv_budget_bytes", type="missing")
+    if request.engine != "formula":
+        return _of_engine(request, deployment, context)
+    if given is not None:
+        return Budgets(per_stage=(given,) * len(stages))
     notes: list[str] = []
     activation, overhead = 0, node_overhead_per_gpu or 0
     if node_overhead_per_gpu is None:
@@ -91,14 +108,12 @@ def budgets_of(
         overhead = _headroom(
             request.overhead_bytes, DEFAULT_OVERHEAD_BYTES, "framework overhead", notes
         )
-    memory, unrequested = _memory(request, gpu, notes)
     parts = tuple(
         MemoryBudget(
-            gpu_memory_bytes=memory,
+            gpu_memory_bytes=gpu.memory_bytes,
             weight_bytes=stage.weight_bytes,
             activation_bytes=activation,
             overhead_bytes=overhead,
-            unrequested_bytes=unrequested,
         )
         for stage in stages
     )
@@ -109,21 +124,23 @@ def budgets_of(
     )
 
 
-def _memory(request: BudgetedRequest, gpu: Gpu, notes: list[str]) -> tuple[int, int]:
-    """Memory of a GPU and the share of it that an engine leaves alone.
-
-    The formula takes the memory as sold; engines multiply what a process sees.
-    """
-    if request.engine == "formula":
-        return gpu.memory_bytes, 0
-    utilization = request.gpu_memory_utilization
-    if utilization is None:
-        utilization = DEFAULT_UTILIZATION
-        notes.append(f"gpu_memory_utilization {utilization:g}, the engine's default")
-    total = gpu.visible_memory_bytes
-    if gpu.visible_memory_basis != "memory_bytes_cuda":
-        notes.append(f"what a process sees of {gpu.name} is not known: {gpu.visible_memory_basis}")
-    return total, total - ceil(total * decimal(utilization))
+def _of_engine(request: BudgetedRequest, deployment: Deployment, context: int) -> Budgets:
+    gpu = deployment.gpu
+    if gpu is None:
+        raise InputError.of("gpu", "is needed, or kv_budget_bytes", type="missing")
+    start = engine_start(request, deployment, gpu, context)
+    given = request.kv_budget_bytes
+    if given is not None:
+        return Budgets(per_stage=(given,) * len(start.budgets), pools=start.pools or ())
+    known = request.kv_cache_memory_bytes is None
+    return Budgets(
+        per_stage=tuple(budget.kv_budget_bytes for budget in start.budgets),
+        parts=tuple(budget.parts for budget in start.budgets) if known else (),
+        assumptions=start.assumptions,
+        bands=tuple(budget.band for budget in start.budgets),
+        refusal=next((b.refusal for b in start.budgets if b.refusal is not None), None),
+        pools=start.pools or (),
+    )
 
 
 def _headroom(value: int | None, default: int, what: str, notes: list[str]) -> int:

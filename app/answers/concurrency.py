@@ -2,13 +2,19 @@
 
 from app.answers.advice import Advisor
 from app.answers.deployment import gpu_ref, longest, model_ref
+from app.answers.engine import version_notes
 from app.answers.kv import kv_steps, per_gpu_step
 from app.answers.room import EngineRoom, Fit, Room, room_of
 from app.answers.steps import n, step
 from app.resolve.gpu import ResolvedGpu
 from app.resolve.model import ResolvedModel
 from app.schemas.answer import Step
-from app.schemas.concurrency import ConcurrencyAnswer, ConcurrencyAtContext, LimitedBy
+from app.schemas.concurrency import (
+    BandBytes,
+    ConcurrencyAnswer,
+    ConcurrencyAtContext,
+    LimitedBy,
+)
 from app.schemas.request import ConcurrencyQuery
 
 
@@ -20,16 +26,18 @@ def concurrency_answer(
     Raises:
         InputError: on what can't be deployed, or is missing.
     """
-    room = room_of(request, model, gpu)
-    deployment, budgets = room.deployment, room.budgets
     wanted = request.context or (request.contexts[0] if request.contexts else None)
-    context, notes = longest(deployment.shape, wanted)
+    context, notes = longest(model.shape, wanted)
+    room = room_of(request, model, gpu, context)
+    deployment, budgets = room.deployment, room.budgets
     here = room.at(context)
     cache_dtype, block_size = deployment.layout.attention_dtype.name, None
     if isinstance(room, EngineRoom):
         plan = room.reserve(context).plan
         cache_dtype, block_size = plan.settings.kv_cache_dtype, plan.block_size
-        notes = (*notes, *plan.assumptions)
+        notes = (*notes, *version_notes(request), *plan.assumptions)
+    band = budgets.band(here.stage)
+    notes = (*notes, *_doubts(here, band))
     contexts = list(dict.fromkeys(request.contexts or [context]))
     enough = here.served is None or here.served >= request.batch
     return ConcurrencyAnswer(
@@ -43,6 +51,7 @@ def concurrency_answer(
         max_concurrency=here.served,
         max_concurrency_exact=None if here.sequences is None else float(here.sequences),
         kv_budget_bytes=max(here.kv_budget_bytes, 0),
+        kv_budget_band_bytes=band,
         kv_bytes_per_sequence=here.kv_bytes_per_sequence,
         kv_cache_tokens=here.tokens,
         num_blocks=here.num_blocks,
@@ -64,8 +73,26 @@ def _limit(fit: Fit, longest_position: int | None) -> LimitedBy:
     if fit.kv_budget_bytes <= 0:
         return "weights"
     if fit.ceiling is not None and (fit.by_memory is None or fit.ceiling < fit.by_memory):
-        return "max_num_seqs"
+        return fit.ceiling_is
     return "memory"
+
+
+def _doubts(here: Fit, band: BandBytes | None) -> tuple[str, ...]:
+    """What a caller has to know before starting an engine on this answer."""
+    said = [] if here.refusal is None else [here.refusal]
+    if here.ceiling_is == "state_slots" and here.refusal is None:
+        said.append(
+            f"states have room for {here.ceiling} sequences: start the engine with max_num_seqs of "
+            "at most that"
+        )
+    if band is not None and here.fits and band.low < here.kv_bytes_per_sequence:
+        said.append(
+            "tight: at the low end of kv_budget_band_bytes not one sequence fits, and the engine "
+            "may refuse to start"
+        )
+    elif band is not None and not here.fits and band.high >= here.kv_bytes_per_sequence:
+        said.append("close: at the high end of kv_budget_band_bytes a sequence would fit")
+    return tuple(said)
 
 
 def _steps(room: Room, here: Fit) -> list[Step]:
@@ -78,7 +105,9 @@ def _steps(room: Room, here: Fit) -> list[Step]:
                 "weight_bytes_per_gpu",
                 "weights split over the replica's GPUs",
                 f"{n(deployment.load.weight_bytes)} over {deployment.load.gpus}",
-                deployment.load.stages[here.stage].weight_bytes,
+                room.budgets.parts[here.stage].weight_bytes
+                if room.budgets.parts
+                else deployment.load.stages[here.stage].weight_bytes,
             )
         )
     lines += room.budgets.steps(here.stage)

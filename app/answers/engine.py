@@ -1,6 +1,6 @@
 """What an engine makes of a request: the cache as it lays it out, and what it reserves."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
 from math import lcm
@@ -8,7 +8,8 @@ from math import lcm
 from app.answers.deployment import KEPT, Deployment
 from app.answers.steps import n, step
 from app.core.engines.vllm import VERSION, VllmArguments, VllmPlan, plan_cache
-from app.errors import InputError
+from app.core.model import ModelShape
+from app.core.precision import precision
 from app.schemas.answer import Step
 from app.schemas.kv import EngineGroup, EngineReserve
 from app.schemas.request import EngineRequest
@@ -110,10 +111,9 @@ def reserve(request: EngineRequest, deployment: Deployment, context: int) -> Res
     Raises:
         InputError: on a version we have no rules for, and where the engine would refuse to start.
     """
-    if request.engine_version is not None and not VERSION.startswith(request.engine_version):
-        rule = f"layouts are known for vLLM {VERSION}"
-        raise InputError.of("engine_version", rule, type="unknown_version")
     arguments = VllmArguments(
+        version=request.engine_version,
+        entry_point=request.entry_point,
         tensor_parallel_size=request.tensor_parallel_size,
         pipeline_parallel_size=request.pipeline_parallel_size,
         decode_context_parallel_size=request.decode_context_parallel_size,
@@ -132,6 +132,37 @@ def reserve(request: EngineRequest, deployment: Deployment, context: int) -> Res
     )
     planned = _kept_plan if deployment.model.id is not None else plan_cache
     return Reserve(
-        plan=planned(deployment.shape, arguments, deployment.gpu),
+        plan=planned(engine_shape(request, deployment), arguments, deployment.gpu),
         tensor_parallel_size=request.tensor_parallel_size,
+    )
+
+
+HALF_BITS = 16
+
+
+def engine_shape(request: EngineRequest, deployment: Deployment) -> ModelShape:
+    """The model in the precision it is served in, which `dtype` of 16 bits and more sets; the cache
+    keeps that precision too.
+    """
+    shape = deployment.shape
+    if request.dtype in (None, "auto"):
+        return shape
+    return _served_in(shape, request.dtype or "")
+
+
+@lru_cache(maxsize=KEPT)
+def _served_in(shape: ModelShape, dtype: str) -> ModelShape:
+    asked = precision(dtype)
+    if asked.bits < HALF_BITS or asked == shape.dtype:
+        return shape
+    return replace(shape, dtype=asked)
+
+
+def version_notes(request: EngineRequest) -> tuple[str, ...]:
+    """What an older version's layout takes for granted."""
+    if request.engine_version is None:
+        return (f"vLLM {VERSION}, the newest whose rules are known",)
+    return (
+        f"vLLM {request.engine_version}: groups, windows and defaults as that version has them; "
+        f"block sizes and attention backends as in {VERSION}",
     )

@@ -32,7 +32,7 @@ def kv_answer(request: KvQuery, model: ResolvedModel, gpu: ResolvedGpu | None) -
     context, notes = longest(deployment.shape, wanted)
     answer = _content(request, deployment, context)
     answer.assumptions = [*deployment.assumptions, *notes]
-    if request.engine != "formula":
+    if request.engine == "vllm":
         _put_reserve(answer, request, deployment, context)
     return answer
 

@@ -55,7 +55,7 @@ def planned(request: PlanQuery, model: ResolvedModel, gpu: ResolvedGpu | None) -
     overhead = None
     if request.node_overhead_bytes is not None:
         overhead = ceil(request.node_overhead_bytes / request.gpus_per_node)
-    room = room_of(request, model, gpu, node_overhead_per_gpu=overhead)
+    room = room_of(request, model, gpu, context, node_overhead_per_gpu=overhead)
     deployment, load = room.deployment, room.deployment.load
     layout = layout_on_nodes(load.gpus, request.gpus_per_node)
     here = room.at(context)
@@ -174,6 +174,7 @@ def plan_answer(request: PlanQuery, model: ResolvedModel, gpu: ResolvedGpu | Non
             "weight_bytes": deployment.load.weight_bytes,
             "kv_bytes_per_sequence": made.kv_bytes_per_sequence,
             "kv_bytes_total": made.kv_bytes_total,
+            "kv_budget_band_bytes": work.room.budgets.band(0),
             "kv_bytes_per_node": max(0, made.kv_bytes_per_unit) // layout.nodes_per_unit,
             "step_bytes_per_gpu": made.step_bytes_per_gpu,
             "step_ms": made.step_seconds * 1000,

@@ -2,11 +2,13 @@
 
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Literal
 
 from app.answers.budgets import Budgets, budgets_of
 from app.answers.deployment import Deployment, deploy
 from app.answers.engine import Reserve, reserve
 from app.core.concurrency import max_concurrency
+from app.core.engines.pools import Pools
 from app.resolve.gpu import ResolvedGpu
 from app.resolve.model import ResolvedModel
 from app.schemas.request import BudgetedRequest
@@ -17,7 +19,8 @@ class Fit:
     """What one replica holds at one context, on the stage with the least room.
 
     `sequences` is None where a sequence takes nothing. `ceiling` is the engine's own limit on
-    sequences (`max_num_seqs`), None without one. Bytes are those of the stage's GPU.
+    sequences and `ceiling_is` what sets it, None without one. `pool_tokens` are the tokens that an
+    engine prints, `refusal` is why it does not start though a sequence fits. Bytes are those of the stage's GPU.
     """
 
     context: int
@@ -27,7 +30,10 @@ class Fit:
     sequences: Fraction | float | None
     fits: bool
     ceiling: int | None
+    ceiling_is: Literal["max_num_seqs", "state_slots"] = "max_num_seqs"
     num_blocks: int | None = None
+    pool_tokens: int | None = None
+    refusal: str | None = None
 
     @property
     def by_memory(self) -> int | None:
@@ -48,7 +54,9 @@ class Fit:
 
     @property
     def tokens(self) -> int | None:
-        """Tokens of that many sequences, as engines print it: `int(sequences x context)`."""
+        """Tokens of the pool as the engine prints them, else of that many sequences."""
+        if self.pool_tokens is not None:
+            return self.pool_tokens
         return None if self.sequences is None else int(self.sequences * self.context)
 
 
@@ -107,15 +115,36 @@ class EngineRoom:
             key=lambda index: budgets[index] / sizes[index] if sizes[index] else float("inf"),
         )
         nothing = plan.bytes_per_block == 0
+        ceiling, refusal = self._state_limit(held, found.num_blocks)
+        refusal = self.budgets.refusal or refusal
         return Fit(
             context=context,
             stage=stage,
             kv_budget_bytes=self.budgets.per_stage[stage],
             kv_bytes_per_sequence=plan.blocks(context) * sizes[stage],
             sequences=None if nothing else found.max_concurrency,
-            fits=found.fits and self.budgets.per_stage[stage] >= 0,
-            ceiling=plan.settings.max_num_seqs,
+            fits=found.fits and self.budgets.per_stage[stage] >= 0 and refusal is None,
+            ceiling=ceiling,
+            ceiling_is="state_slots" if ceiling < plan.settings.max_num_seqs else "max_num_seqs",
             num_blocks=found.num_blocks,
+            pool_tokens=None if nothing else found.kv_cache_tokens,
+            refusal=refusal,
+        )
+
+    def _state_limit(self, held: Reserve, num_blocks: int) -> tuple[int, str | None]:
+        """The engine's limit on sequences, and its refusal where states of that many have no
+        blocks. A default that it would refuse is lowered.
+        """
+        settings = held.plan.settings
+        checked = settings.rules.checks_state_blocks and not self.request.enforce_eager
+        states = any(group.kind == "state" for group in held.plan.rows(1))
+        if not checked or not states or settings.max_num_seqs <= num_blocks:
+            return settings.max_num_seqs, None
+        if self.request.max_num_seqs is None:
+            return num_blocks, None
+        return num_blocks, (
+            f"vLLM {settings.version} does not start: max_num_seqs {settings.max_num_seqs} is more "
+            f"than the {num_blocks} blocks there are for states; at most {num_blocks} is accepted"
         )
 
     def reserve(self, context: int) -> Reserve:
@@ -123,25 +152,60 @@ class EngineRoom:
         return reserve(self.request, self.deployment, context)
 
 
-Room = FormulaRoom | EngineRoom
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PoolRoom:
+    """Pools of tokens, on every stage."""
+
+    deployment: Deployment
+    budgets: Budgets
+
+    def at(self, context: int) -> Fit:
+        """What the pools hold, of the tightest stage."""
+        pairs = zip(self.budgets.pools, self.budgets.per_stage, strict=True)
+        fits = [
+            self._stage(index, pools, budget, context)
+            for index, (pools, budget) in enumerate(pairs)
+        ]
+        return fits[0] if len(fits) == 1 else min(fits, key=_tightness)
+
+    def _stage(self, index: int, pools: Pools, budget: int, context: int) -> Fit:
+        found = pools.fit(budget, context)
+        enough = budget >= 0 if found.sequences is None else found.sequences >= 1
+        return Fit(
+            context=context,
+            stage=index,
+            kv_budget_bytes=budget,
+            kv_bytes_per_sequence=found.bytes_per_sequence,
+            sequences=found.sequences,
+            fits=enough and found.ceiling != 0,
+            ceiling=found.ceiling,
+            ceiling_is=found.ceiling_is,
+            pool_tokens=found.tokens,
+        )
+
+
+Room = FormulaRoom | EngineRoom | PoolRoom
 
 
 def room_of(
     request: BudgetedRequest,
     model: ResolvedModel,
     gpu: ResolvedGpu | None,
+    context: int,
     *,
     node_overhead_per_gpu: int | None = None,
 ) -> Room:
-    """The room a request describes.
+    """The room a request describes, for sequences of up to `context` tokens.
 
     Raises:
         InputError: on what can't be deployed, or is missing.
     """
     deployment = deploy(request, model, gpu)
-    budgets = budgets_of(request, deployment, node_overhead_per_gpu=node_overhead_per_gpu)
+    budgets = budgets_of(request, deployment, context, node_overhead_per_gpu=node_overhead_per_gpu)
     if request.engine == "formula":
         return FormulaRoom(deployment=deployment, budgets=budgets, ceiling=request.max_num_seqs)
+    if request.engine != "vllm":
+        return PoolRoom(deployment=deployment, budgets=budgets)
     return EngineRoom(deployment=deployment, budgets=budgets, request=request)
 
 

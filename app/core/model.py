@@ -27,6 +27,17 @@ class LayerGroup:
         return len(self.layers)
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RotaryTable:
+    """Cosines and sines of rotary positions, as engines keep them beside the weights: one row a
+    position. In the model's precision, or in fp32 where the family's kernels want that.
+    """
+
+    rows: int
+    width: int
+    fp32: bool = False
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ModelShape:
     """A model as the formulas see it. Compared by identity, so that results can be kept by it.
@@ -37,6 +48,7 @@ class ModelShape:
     `attention_sinks`, ...). `draft_groups` are the cache groups of multi-token-prediction modules,
     one entry a module, which exist only under speculation. `tower_widths` are numbers of vision
     and audio towers that tensor parallelism has to divide: attention heads, split outputs.
+    `rotary_tables` are what engines hold beside the weights, one entry a distinct table.
     """
 
     model_type: str
@@ -54,6 +66,7 @@ class ModelShape:
     draft_groups: tuple[LayerGroup, ...] = ()
     traits: frozenset[str] = frozenset()
     tower_widths: tuple[int, ...] = ()
+    rotary_tables: tuple[RotaryTable, ...] = ()
     quantization: dict[str, object] | None = None
     assumptions: tuple[str, ...] = ()
 

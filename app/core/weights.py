@@ -162,6 +162,7 @@ class Share:
     size: Bytes
     count: int
     layers: tuple[int, ...] | None
+    format: str
 
 
 def gpu_shares(
@@ -193,6 +194,7 @@ def gpu_shares(
                     size=_gpu_share(weight, run, own) * run.experts,
                     count=copies // run.experts,
                     layers=run.layers,
+                    format=run.format,
                 )
 
 

@@ -25,6 +25,13 @@ class MemoryParts(AnswerModel):
     )
 
 
+class BandBytes(AnswerModel):
+    """Bytes between which nine starts of ten fall."""
+
+    low: int
+    high: int
+
+
 class ConcurrencyAtContext(AnswerModel):
     """Sequences of `context` tokens that fit."""
 
@@ -59,6 +66,9 @@ class ConcurrencyAnswer(Answer):
     )
     max_concurrency_exact: float | None
     kv_budget_bytes: int = Field(description="Per GPU.")
+    kv_budget_band_bytes: BandBytes | None = Field(
+        None, description="With an engine: how sure the budget is."
+    )
     kv_bytes_per_sequence: int = Field(description="Per GPU.")
     kv_cache_tokens: int | None
     num_blocks: int | None = None

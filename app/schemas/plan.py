@@ -5,6 +5,7 @@ from typing import Literal
 from pydantic import Field
 
 from app.schemas.answer import Answer, Step
+from app.schemas.concurrency import BandBytes
 from app.schemas.types import AnswerModel
 
 PlanLimit = Literal[
@@ -53,6 +54,9 @@ class PlanAnswer(Answer):
     kv_bytes_per_sequence: int
     kv_bytes_total: int
     kv_bytes_per_node: int
+    kv_budget_band_bytes: BandBytes | None = Field(
+        None, description="With an engine: budget of one GPU, nine starts of ten."
+    )
     step_bytes_per_gpu: int
     step_ms: float = Field(description="Roofline.")
     itl_ms: float = Field(description="With efficiency and communication.")

@@ -25,7 +25,7 @@ Words = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9_
 ModelName = Annotated[str, Field(min_length=1, max_length=128)]
 Contexts = Annotated[list[Count], Field(max_length=256)]
 Batches = Annotated[list[Count], Field(max_length=256)]
-Engine = Literal["formula", "vllm"]
+Engine = Literal["formula", "vllm", "sglang", "tensorrt-llm", "llama.cpp"]
 
 
 class ModelFields(QueryModel):
@@ -93,7 +93,17 @@ class EngineFields(QueryModel):
         "own cache layout and budget.",
     )
     engine_version: Words | None = None
+    entry_point: Literal["api_server", "llm_class"] = Field(
+        "api_server", description="What starts vLLM: its defaults differ."
+    )
     gpu_memory_utilization: Fraction01 | None = None
+    mem_fraction_static: Fraction01 | None = Field(
+        None, description="SGLang: share of the memory for weights and pools."
+    )
+    free_gpu_memory_fraction: Fraction01 | None = Field(
+        None, description="TensorRT-LLM: share of what is free once the engine is loaded."
+    )
+    max_running_requests: Count | None = Field(None, description="SGLang: as `max_num_seqs`.")
     max_model_len: Count | None = None
     max_num_seqs: Count | None = None
     max_num_batched_tokens: Count | None = None
@@ -104,6 +114,10 @@ class EngineFields(QueryModel):
     speculative_method: Words | None = None
     num_speculative_tokens: Annotated[Natural, Field(le=1024)] | None = None
     kv_cache_memory_bytes: Count | None = None
+    lora_rank: Annotated[Count, Field(le=4096)] | None = Field(
+        None, description="Highest rank of the adapters that vLLM keeps slots for."
+    )
+    max_loras: Annotated[Count, Field(le=4096)] = Field(1, description="Slots for adapters.")
 
 
 class EngineRequest(ModelFields, EngineFields):
@@ -116,6 +130,12 @@ class BudgetFields(QueryModel):
     activation_bytes: Natural | None = Field(None, description="Per GPU, with `formula`: 2e9.")
     overhead_bytes: Natural | None = Field(None, description="Per GPU, with `formula`: 2e9.")
     kv_budget_bytes: Count | None = Field(None, description="Per GPU: skips the budget arithmetic.")
+    gpu_memory_used_bytes: Natural = Field(
+        0, description="With an engine: memory that other processes hold on each GPU at its start."
+    )
+    instances_per_gpu: Annotated[Count, Field(le=64)] = Field(
+        1, description="With an engine: instances that share each GPU, one started after another."
+    )
 
 
 class BudgetedRequest(EngineRequest, GpuFields, BudgetFields):
@@ -153,6 +173,25 @@ class InlineFields(BodyModel):
         return {**value, "config": {"quantization_config": quantization, **config}}
 
 
+class MeasuredParts(BodyModel):
+    """Measured parts of a GPU's memory, in bytes, in place of an engine's predicted ones."""
+
+    gpu_memory_bytes: Count | None = Field(None, description="The total that a process sees.")
+    weight_bytes: Count | None = None
+    activation_bytes: Natural | None = None
+    non_torch_bytes: Natural | None = None
+    cuda_graph_bytes: Natural | None = None
+    kv_budget_bytes: Count | None = Field(None, description="The cache memory itself.")
+
+
+class CalibratedFields(BodyModel):
+    """What a startup log told, as `/verify` returns it."""
+
+    calibration: MeasuredParts | None = Field(
+        None, description="Measurements that the engine's budget stands on; per GPU."
+    )
+
+
 class KvQuery(EngineRequest, GpuFields):
     """Bytes of a model's cache."""
 
@@ -177,7 +216,7 @@ class ConcurrencyQuery(BudgetedRequest):
     batch: Count = Field(1, description="Sequences wanted at once; below it, advice is given.")
 
 
-class ConcurrencyBody(ConcurrencyQuery, InlineFields):
+class ConcurrencyBody(ConcurrencyQuery, InlineFields, CalibratedFields):
     """How many sequences fit."""
 
 
@@ -225,5 +264,5 @@ class PlanQuery(BudgetedRequest, SpeedFields):
     )
 
 
-class PlanBody(PlanQuery, InlineFields):
+class PlanBody(PlanQuery, InlineFields, CalibratedFields):
     """From a workload to machines."""

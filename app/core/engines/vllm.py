@@ -37,6 +37,7 @@ from app.core.engines.vllm_defaults import (
 from app.core.engines.vllm_facts import Facts, model_facts
 from app.core.engines.vllm_groups import group_layers
 from app.core.engines.vllm_layers import layer_specs
+from app.core.engines.vllm_rules import VllmRules, rules_for
 from app.core.engines.vllm_served import check_served, dropped
 from app.core.engines.vllm_specs import promote_windows
 from app.core.hardware import Gpu
@@ -65,11 +66,12 @@ def plan_cache(
     arguments = arguments or VllmArguments()
     device = gpu or H100
     capability = device.compute_capability or (9, 0)
+    rules = rules_for(arguments.version)
     facts = model_facts(shape)
     check_served(shape, facts)
     check_parallel(shape, arguments, facts)
     use_drafts, drafted, lookahead = speculation(shape, arguments)
-    caching = prefix_caching(facts, arguments)
+    caching = prefix_caching(facts, arguments, rules)
     mode = state_cache_mode(facts, prefix_caching_enabled=caching)
     deployment = Deployment(
         shape=shape,
@@ -80,6 +82,7 @@ def plan_cache(
         cache_dtype=cache_dtype(shape, facts, arguments, capability),
         block_size=arguments.block_size,
         align_states=mode == "align",
+        exports_states=rules.exports_states,
         num_speculative_tokens=drafted,
     )
     if not facts.layers:
@@ -87,9 +90,10 @@ def plan_cache(
     backends, stored = resolve_backends(deployment)
     deployment = replace(deployment, cache_dtype=stored)
     length = longest(shape, arguments)
-    tokens, seqs = batch_limits(facts, arguments, device, length)
+    tokens, seqs = batch_limits(facts, arguments, device, length, rules)
     settings = VllmSettings(
-        version=VERSION,
+        version=arguments.version or VERSION,
+        rules=rules,
         tensor_parallel_size=arguments.tensor_parallel_size,
         pipeline_parallel_size=arguments.pipeline_parallel_size,
         decode_context_parallel_size=arguments.decode_context_parallel_size,
@@ -97,9 +101,9 @@ def plan_cache(
         max_model_len=length,
         max_num_batched_tokens=tokens,
         max_num_seqs=seqs,
-        max_concurrent_batches=concurrent_batches(facts, arguments),
+        max_concurrent_batches=concurrent_batches(facts, arguments, rules),
         enable_prefix_caching=caching,
-        disable_hybrid_kv_cache_manager=_one_manager(facts, arguments, drafting=use_drafts),
+        disable_hybrid_kv_cache_manager=_one_manager(facts, arguments, rules, drafting=use_drafts),
         block_size=settle_block_size(deployment, backends),
         mamba_cache_mode=mode,
         num_speculative_tokens=drafted,
@@ -112,7 +116,7 @@ def plan_cache(
         layers = promote_windows(layers)
     return VllmPlan(
         settings=settings,
-        groups=group_layers(layers, packed=facts.compressed),
+        groups=group_layers(layers, packed=facts.compressed, few_more=rules.few_more),
         stages=_stages(shape, arguments, drafting=use_drafts),
         assumptions=(
             *_assumptions(gpu, settings, arguments, facts),
@@ -122,11 +126,13 @@ def plan_cache(
     )
 
 
-def _one_manager(facts: Facts, arguments: VllmArguments, *, drafting: bool) -> bool:
+def _one_manager(
+    facts: Facts, arguments: VllmArguments, rules: VllmRules, *, drafting: bool
+) -> bool:
     """Chunked layers beside a drafting model are allocated in full, whatever was asked."""
     if arguments.disable_hybrid_kv_cache_manager is not None:
         return arguments.disable_hybrid_kv_cache_manager
-    return facts.chunked and drafting
+    return (facts.chunked and drafting) or not rules.hybrid_manager
 
 
 def _stages(shape: ModelShape, arguments: VllmArguments, *, drafting: bool) -> tuple[range, ...]:

@@ -3,9 +3,10 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from app.core.engines.vllm_rules import NEWEST, VllmRules
 from app.core.hardware import Gpu
 
-VERSION = "0.33.0"
+VERSION = NEWEST
 
 H100 = Gpu(
     id="h100-sxm-80gb",
@@ -20,13 +21,15 @@ H100 = Gpu(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class VllmArguments:
-    """Engine arguments by their own names; None is the engine's default.
+    """Engine arguments by their own names; None is the engine's default, and the newest version
+    whose rules are known.
 
     `entry_point` is what starts the engine: its defaults differ between the API server and the
     Python class. `gpu_memory_utilization`, `kv_cache_memory_bytes` and `enforce_eager` decide the
     budget, not the plan.
     """
 
+    version: str | None = None
     tensor_parallel_size: int = 1
     pipeline_parallel_size: int = 1
     decode_context_parallel_size: int = 1
@@ -50,6 +53,8 @@ class VllmSettings:
     """The settings a plan rests on, every default filled in.
 
     Attributes:
+        version: The version as asked for, or the newest known.
+        rules: What that version does.
         max_concurrent_batches: Steps in flight at once: pipeline stages, and one more with
             asynchronous scheduling.
         kv_cache_dtype: `auto` only where the model's own precision is kept.
@@ -59,6 +64,7 @@ class VllmSettings:
     """
 
     version: str
+    rules: VllmRules
     tensor_parallel_size: int
     pipeline_parallel_size: int
     decode_context_parallel_size: int

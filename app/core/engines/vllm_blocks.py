@@ -52,6 +52,7 @@ class Deployment:
     block_size: int | None
     align_states: bool
     num_speculative_tokens: int
+    exports_states: bool = True
 
     @property
     def layout(self) -> CacheLayout:
@@ -211,7 +212,7 @@ def exports_delta_states(deployment: Deployment) -> bool:
     on Blackwell for keys of 128.
     """
     nets = [part for part in deployment.facts.states if isinstance(part, GatedDeltaState)]
-    if not nets or deployment.shape.model_type in UNEXPORTED:
+    if not nets or deployment.shape.model_type in UNEXPORTED or not deployment.exports_states:
         return False
     major = deployment.capability[0]
     return deployment.capability == (9, 0) or (major in (10, 12) and nets[0].key_head_dim == 128)
@@ -220,6 +221,8 @@ def exports_delta_states(deployment: Deployment) -> bool:
 def checkpoint_blocks(deployment: Deployment) -> int:
     """Blocks a request needs beside its running states for one exported inside a prefill."""
     states = deployment.facts.states
+    if not deployment.exports_states:
+        return 0
     if any(isinstance(part, Mamba2State) for part in states):
         return 1
     kimi = next((part for part in states if isinstance(part, KimiDeltaState)), None)

@@ -33,7 +33,8 @@ class VllmCapacity:
         fits: Whether the engine starts: one request of `context` beside the null block.
         num_blocks: Blocks of the pool, the null block included.
         max_concurrency: Requests of `context` at once, as the engine prints it.
-        kv_cache_tokens: `int(max_concurrency x context)`, as the engine prints it.
+        kv_cache_tokens: As the engine prints it: `int(max_concurrency x context)`, before 0.21
+            the blocks of each group x block size.
         needed_bytes: Bytes the engine compares, of the stage that is worst off.
         auto_fit_max_len: Longest context that would fit, 0 where none does.
     """
@@ -146,10 +147,17 @@ class VllmPlan:
             fits=request <= usable,
             num_blocks=num_blocks,
             max_concurrency=concurrency,
-            kv_cache_tokens=int(concurrency * length),
+            kv_cache_tokens=self._tokens(num_blocks, concurrency, length),
             needed_bytes=request * worst[1],
             auto_fit_max_len=length if request <= usable else self._longest(usable, length),
         )
+
+    def _tokens(self, num_blocks: int, concurrency: float, length: int) -> int:
+        if self.settings.rules.tokens_are == "length":
+            return int(concurrency * length)
+        block = min(group.entries[0].spec.block_size for group in self.groups)
+        shards = self.settings.decode_context_parallel_size
+        return num_blocks // len(self.groups) * block * shards
 
     def _budgets(self, given: int | Sequence[int]) -> list[tuple[int, int]]:
         """(budget, block bytes) of the stages that cache anything."""

@@ -13,12 +13,16 @@ from app.core.engines.vllm_cache_dtype import (
     stores_cache_scales,
 )
 from app.core.engines.vllm_facts import Facts
+from app.core.engines.vllm_rules import VllmRules
 from app.core.hardware import Gpu
 from app.core.model import ModelShape
 from app.errors import InputError
 
 GIB = 2**30
 DIFFUSION_MAX_NUM_SEQS = 8
+FIRST_MAX_NUM_SEQS = 256
+FIRST_LONG_CONTEXT = 32768
+FIRST_CHUNK = 2048
 MODEL_FREE_METHODS = ("ngram", "suffix")
 """Speculation without a draft model: it adds no layers."""
 
@@ -63,14 +67,16 @@ def _check_decode_context(shape: ModelShape, tp: int, dcp: int, facts: Facts) ->
 
 
 def batch_limits(
-    facts: Facts, arguments: VllmArguments, gpu: Gpu, max_model_len: int
+    facts: Facts, arguments: VllmArguments, gpu: Gpu, max_model_len: int, rules: VllmRules
 ) -> tuple[int, int]:
     """(max_num_batched_tokens, max_num_seqs).
 
     Tiers by device memory, A100 and GB10 kept on the small one; without chunked prefill (encoder-
     decoders) a batch holds a whole sequence, and with bidirectional image tokens a whole item.
     """
-    api_tokens, class_tokens, seqs = _tier(gpu)
+    if rules.core == "v0":
+        return _first_limits(facts, arguments, max_model_len)
+    api_tokens, class_tokens, seqs = _tier(gpu, rules)
     default = api_tokens if arguments.entry_point == "api_server" else class_tokens
     max_num_seqs = arguments.max_num_seqs or seqs
     tokens = arguments.max_num_batched_tokens
@@ -84,31 +90,47 @@ def batch_limits(
     return tokens, max_num_seqs
 
 
-def _tier(gpu: Gpu) -> tuple[int, int, int]:
+def _tier(gpu: Gpu, rules: VllmRules) -> tuple[int, int, int]:
     """Default tokens a batch (API server, Python class) and sequences."""
     memory = gpu.visible_memory_bytes
-    if memory >= 160 * GIB:
+    if memory >= 160 * GIB and rules.tiers.startswith("160"):
         return 16384, 16384, 1024
     name = f"{gpu.driver_name or ''} {gpu.name} {gpu.id}".lower()
-    if memory >= 70 * GIB and "a100" not in name and gpu.compute_capability != (12, 1):
-        return 8192, 16384, 1024
-    return 2048, 8192, 256
+    small = "a100" in name and rules.tiers != "70"
+    small = small or (rules.tiers == "160_no_gb10" and gpu.compute_capability == (12, 1))
+    return (8192, 16384, 1024) if memory >= 70 * GIB and not small else (2048, 8192, 256)
 
 
-def concurrent_batches(facts: Facts, arguments: VllmArguments) -> int:
-    """Steps in flight at once: one a pipeline stage, and one more with asynchronous scheduling,
-    which is on but for pooling models and suffix speculation.
+def _first_limits(facts: Facts, arguments: VllmArguments, max_model_len: int) -> tuple[int, int]:
+    """V0: a batch is as long as a sequence, unless long sequences are prefilled in chunks."""
+    seqs = arguments.max_num_seqs or FIRST_MAX_NUM_SEQS
+    tokens = arguments.max_num_batched_tokens
+    if tokens is None:
+        chunked = max_model_len > FIRST_LONG_CONTEXT and not facts.latents
+        tokens = FIRST_CHUNK if chunked else max(max_model_len, FIRST_CHUNK)
+    return tokens, seqs
+
+
+def concurrent_batches(facts: Facts, arguments: VllmArguments, rules: VllmRules) -> int:
+    """Steps whose tokens windows hold: one a pipeline stage, and one more with asynchronous
+    scheduling, which is on but for pooling models and suffix speculation. Before 0.26 only one.
     """
+    if not rules.steps_in_flight:
+        return 1
     stages = arguments.pipeline_parallel_size
     if facts.pooling or arguments.speculative_method == "suffix":
         return stages
     return stages + 1
 
 
-def prefix_caching(facts: Facts, arguments: VllmArguments) -> bool:
-    """On by default where the engine supports it: not without attention, not with an encoder."""
+def prefix_caching(facts: Facts, arguments: VllmArguments, rules: VllmRules) -> bool:
+    """On by default where the engine supports it: not without attention, not with an encoder, and
+    with states only in newer versions.
+    """
     if arguments.enable_prefix_caching is not None:
         return arguments.enable_prefix_caching
+    if facts.is_hybrid and not rules.caches_hybrids:
+        return False
     encodes = facts.encoder_decoder or (facts.pooling and not facts.layers)
     return not facts.attention_free and not encodes
 

@@ -12,9 +12,6 @@ from math import ceil
 from app.core.engines.vllm_specs import Layers, LayerSpec, MixedPages, is_one_type
 from app.errors import InputError
 
-FEW_MORE = 1.5
-"""A kind with fewer than this many times the layers of the smallest sets the group's length."""
-
 
 @dataclass(frozen=True, slots=True)
 class Group:
@@ -40,11 +37,12 @@ class Group:
         )
 
 
-def group_layers(layers: tuple[Layers, ...], *, packed: bool) -> tuple[Group, ...]:
+def group_layers(layers: tuple[Layers, ...], *, packed: bool, few_more: float) -> tuple[Group, ...]:
     """Groups in the engine's order. Without cached layers there are none.
 
     `packed`: the model's backends keep all layers' pages of a block side by side (DeepSeek-V4), so
-    that pages may differ in size.
+    that pages may differ in size. A kind with fewer than `few_more` times the layers of the
+    smallest sets the groups' length.
     """
     if not layers:
         return ()
@@ -57,10 +55,10 @@ def group_layers(layers: tuple[Layers, ...], *, packed: bool) -> tuple[Group, ..
         unified = [Layers(entry.spec.with_page(widest), entry.indices) for entry in layers]
     except MixedPages:
         return _full_allocation(layers)
-    return _equal_groups(unified)
+    return _equal_groups(unified, few_more)
 
 
-def _equal_groups(layers: Sequence[Layers]) -> tuple[Group, ...]:
+def _equal_groups(layers: Sequence[Layers], few_more: float) -> tuple[Group, ...]:
     """Kinds of layers cut into groups of one length: that of the smallest kind, or of the largest
     where it is not much larger. Group i of n takes layers i, i + n, i + 2n, ...
     """
@@ -70,7 +68,7 @@ def _equal_groups(layers: Sequence[Layers]) -> tuple[Group, ...]:
     kinds = [_as_one(bucket) for bucket in buckets.values()]
     counts = [kind.count for kind in kinds]
     length = min(counts)
-    if max(counts) < length * FEW_MORE:
+    if max(counts) < length * few_more:
         length = max(counts)
     groups = []
     for kind in kinds:

@@ -19,6 +19,7 @@ from typing import Any
 from app.core.model import ModelShape
 from app.errors import UnknownArchitecture
 from app.resolve.architectures.fields import Config
+from app.resolve.architectures.rotary_tables import with_rotary_tables
 from app.resolve.architectures.task_heads import with_task_head
 
 Builder = Callable[[Config], ModelShape]
@@ -81,7 +82,7 @@ def build(config: Config, *, default_model_type: str | None = None) -> ModelShap
     if builder is None:
         fields = [name for name in ("model_type", "architectures") if config.has(name)]
         raise UnknownArchitecture(model_type or ", ".join(names) or None, fields)
-    return with_task_head(config, builder(config))
+    return with_rotary_tables(config, with_task_head(config, builder(config)))
 
 
 def architecture_names(config: Config) -> list[str]:

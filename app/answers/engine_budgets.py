@@ -1,0 +1,222 @@
+"""What engines leave for their caches: a request's fields as each engine's rules take them."""
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import lru_cache
+
+from app.answers.deployment import KEPT, Deployment
+from app.answers.engine import Reserve, engine_shape, reserve
+from app.core.cache import MlaLatent
+from app.core.decode import decimal
+from app.core.engines.budgets import NOTHING_MEASURED, Calibration, EngineBudget
+from app.core.engines.llama_cpp import (
+    UBATCH,
+    LlamaCppArguments,
+    LlamaCppPools,
+    compute_buffer,
+    llama_cpp_budget,
+)
+from app.core.engines.pools import Pools
+from app.core.engines.sglang import SglangArguments, SglangPools, sglang_budget
+from app.core.engines.tensorrt_llm import (
+    TensorRtLlmArguments,
+    TensorRtLlmPools,
+    runtime_buffers,
+    tensorrt_llm_budget,
+)
+from app.core.engines.vllm_budget import BudgetArguments, vllm_budgets
+from app.core.engines.vllm_rules import rules_for
+from app.core.engines.vllm_weights import Adapters
+from app.core.hardware import Gpu
+from app.errors import InputError
+from app.schemas.request import BudgetedRequest, MeasuredParts
+
+_kept_budgets = lru_cache(maxsize=KEPT)(vllm_budgets)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EngineStart:
+    """One start of an engine: the budget of each stage's GPU, and what fills it.
+
+    `pools` is None for vLLM, whose blocks `Reserve` lays out.
+    """
+
+    budgets: tuple[EngineBudget, ...]
+    pools: tuple[Pools, ...] | None = None
+    assumptions: tuple[str, ...] = ()
+
+
+def engine_start(
+    request: BudgetedRequest, deployment: Deployment, gpu: Gpu, context: int
+) -> EngineStart:
+    """The budgets of an engine that is started for sequences of `context` tokens.
+
+    Raises:
+        InputError: on arguments that the engine refuses, and versions we have no rules for.
+    """
+    if request.engine == "vllm":
+        return _vllm(request, deployment, gpu, reserve(request, deployment, context))
+    check_version(request)
+    if request.engine == "sglang":
+        return _sglang(request, deployment, gpu)
+    if request.engine == "tensorrt-llm":
+        return _tensorrt_llm(request, deployment, gpu)
+    return _llama_cpp(request, deployment, gpu, context)
+
+
+def check_version(request: BudgetedRequest) -> None:
+    """Rules of engines other than vLLM are those of one version, for which none is named."""
+    if request.engine_version is not None:
+        rule = f"rules by version are known for vLLM only, not for {request.engine}"
+        raise InputError.of("engine_version", rule, type="unknown_version")
+
+
+def measured_parts(request: BudgetedRequest) -> Calibration:
+    """The request's calibration."""
+    given: MeasuredParts | None = getattr(request, "calibration", None)
+    return NOTHING_MEASURED if given is None else Calibration(**given.model_dump())
+
+
+def _share(value: float | None) -> Fraction | None:
+    return None if value is None else decimal(value)
+
+
+def _vllm(request: BudgetedRequest, deployment: Deployment, gpu: Gpu, held: Reserve) -> EngineStart:
+    rules = rules_for(request.engine_version)
+    share = _share(request.gpu_memory_utilization)
+    notes: list[str] = []
+    if share is None:
+        share = Fraction(str(rules.utilization)) / request.instances_per_gpu
+        notes.append(f"gpu_memory_utilization {float(share):.4g}, the engine's default")
+    used = request.gpu_memory_used_bytes
+    if request.instances_per_gpu > 1:
+        others = request.instances_per_gpu - 1
+        used += int(gpu.visible_memory_bytes * share) * others
+        notes.append(
+            f"{request.instances_per_gpu} instances share each GPU, each with "
+            f"gpu_memory_utilization {float(share):.4g}, one started after another: started "
+            "together each charges the other's loading to itself"
+        )
+    adapters = None
+    if request.lora_rank is not None:
+        adapters = Adapters(max_loras=request.max_loras, rank=request.lora_rank)
+    shape = engine_shape(request, deployment)
+    arguments = BudgetArguments(
+        gpu_memory_utilization=share,
+        kv_cache_memory_bytes=request.kv_cache_memory_bytes,
+        enforce_eager=bool(request.enforce_eager),
+        adapters=adapters,
+        used_bytes=used,
+        weight_bytes=_given_weights(request, deployment),
+        measured=measured_parts(request),
+    )
+    worked_out = _kept_budgets if deployment.model.id is not None else vllm_budgets
+    budgets = worked_out(
+        shape,
+        deployment.stored,
+        deployment.sharding,
+        held.plan.settings,
+        gpu=gpu,
+        arguments=arguments,
+    )
+    if gpu.visible_memory_basis != "memory_bytes_cuda":
+        notes.append(f"what a process sees of {gpu.name} is not known: {gpu.visible_memory_basis}")
+    if gpu.unified_memory:
+        notes.append("unified memory: host allocations count as used, which no rule foresees")
+    return EngineStart(budgets=budgets, assumptions=tuple(notes))
+
+
+def _given_weights(request: BudgetedRequest, deployment: Deployment) -> int | None:
+    """The caller's weights, split evenly."""
+    if request.weight_bytes is None:
+        return None
+    return deployment.load.stages[0].weight_bytes
+
+
+def _sglang(request: BudgetedRequest, deployment: Deployment, gpu: Gpu) -> EngineStart:
+    arguments = SglangArguments(
+        tensor_parallel_size=request.tensor_parallel_size,
+        pipeline_parallel_size=request.pipeline_parallel_size,
+        mem_fraction_static=_share(request.mem_fraction_static),
+        max_running_requests=request.max_running_requests or request.max_num_seqs,
+        chunked_prefill_size=request.max_num_batched_tokens,
+        page_size=request.block_size or 1,
+        disable_radix_cache=request.enable_prefix_caching is False,
+        disable_cuda_graph=bool(request.enforce_eager),
+    )
+    latent = any(
+        isinstance(part, MlaLatent) for group in deployment.shape.groups for part in group.parts
+    )
+    stages = deployment.load.stages
+    return _start(
+        request,
+        tuple(
+            sglang_budget(
+                stage.weight_bytes,
+                gpu,
+                arguments,
+                latent=latent,
+                used_bytes=request.gpu_memory_used_bytes,
+                measured=measured_parts(request),
+            )
+            for stage in stages
+        ),
+        tuple(SglangPools(profile=stage.profile, arguments=arguments) for stage in stages),
+    )
+
+
+def _tensorrt_llm(request: BudgetedRequest, deployment: Deployment, gpu: Gpu) -> EngineStart:
+    arguments = TensorRtLlmArguments(
+        tensor_parallel_size=request.tensor_parallel_size,
+        free_gpu_memory_fraction=_share(request.free_gpu_memory_fraction),
+        max_batch_size=request.max_num_seqs,
+        max_num_tokens=request.max_num_batched_tokens,
+        tokens_per_block=request.block_size,
+    )
+    shape, stages = deployment.shape, deployment.load.stages
+    buffers = runtime_buffers(shape.vocab_size, shape.hidden_size, arguments)
+    return _start(
+        request,
+        tuple(
+            tensorrt_llm_budget(
+                stage.weight_bytes,
+                buffers,
+                gpu,
+                arguments,
+                used_bytes=request.gpu_memory_used_bytes,
+                measured=measured_parts(request),
+            )
+            for stage in stages
+        ),
+        tuple(TensorRtLlmPools(profile=stage.profile, arguments=arguments) for stage in stages),
+    )
+
+
+def _llama_cpp(
+    request: BudgetedRequest, deployment: Deployment, gpu: Gpu, context: int
+) -> EngineStart:
+    if deployment.load.gpus > 1:
+        rule = "llama.cpp's split over several GPUs is not modelled"
+        raise InputError.of("tensor_parallel_size", rule, type="not_modelled")
+    shape = deployment.shape
+    arguments = LlamaCppArguments(parallel_slots=request.max_num_seqs)
+    buffer = compute_buffer(shape, context, UBATCH)
+    budget = llama_cpp_budget(
+        deployment.load.stages[0].weight_bytes,
+        buffer,
+        gpu,
+        used_bytes=request.gpu_memory_used_bytes,
+        measured=measured_parts(request),
+    )
+    cache_type = deployment.layout.attention_dtype
+    pools = LlamaCppPools.of(shape, cache_type, arguments)
+    return _start(request, (budget,), (pools,))
+
+
+def _start(
+    request: BudgetedRequest, budgets: tuple[EngineBudget, ...], pools: tuple[Pools, ...]
+) -> EngineStart:
+    given = request.kv_cache_memory_bytes
+    if given is not None:
+        budgets = tuple(replace(budget, kv_budget_bytes=given) for budget in budgets)
+    return EngineStart(budgets=budgets, pools=pools, assumptions=budgets[0].assumptions)
