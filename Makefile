@@ -8,7 +8,7 @@ HOST ?= 127.0.0.1
 PORT ?= 8000
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help setup run test pytest lint format openapi reference truth bench lock clean
+.PHONY: help setup run test pytest lint format openapi reference truth bench soak fuzz lock clean
 
 help: ## this list
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -30,13 +30,14 @@ test: lint pytest ## everything that must hold before a change lands
 pytest: setup
 	$(BIN)/python -m pytest
 
-lint: setup ## style, types, import contract, container files, committed OpenAPI
+lint: setup ## style, types, import contract, container and Kubernetes files, committed OpenAPI
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/hadolint Dockerfile
 	$(BIN)/check-jsonschema --builtin-schema vendor.compose-spec docker-compose.yml
+	$(BIN)/kubernetes-validate --strict --quiet docs/deploy/*.yaml
 	$(BIN)/check-jsonschema --schemafile app/catalog/gpu_catalog.schema.json gpu_catalog.json
 	$(BIN)/python -m app.openapi --check openapi/openapi.json
 	$(BIN)/python -m app.render.reference --check README.md
@@ -56,6 +57,12 @@ truth: setup ## our figures against ../shared/truth, by family; writes docs/accu
 
 bench: setup ## requests per second and latency against two floors, in one run
 	$(BIN)/python -m tests.perf.bench
+
+soak: setup ## SOAK_SECONDS (300) of mixed traffic while the hub flaps and Valkey is killed
+	$(BIN)/python -m tests.perf.soak
+
+fuzz: setup ## FUZZ_CASES (100,000) mutated configs: an answer or a reason, never a crash
+	$(BIN)/python -m tests.perf.fuzz
 
 lock: setup ## resolve requirements/ anew from pyproject.toml
 	$(BIN)/uv pip compile pyproject.toml $(LOCK_OPTIONS) -o requirements/runtime.lock

@@ -13,6 +13,7 @@ from app.catalog.models import model_catalogue
 from app.hub.ask import Observer
 from app.hub.client import HubClient
 from app.hub.config import HubConfig
+from app.hub.store import BlobStore, MemoryBlobStore
 from app.resolve.model import ModelResolver
 from app.settings import Settings
 
@@ -40,7 +41,9 @@ async def open_services(
     if answers is None:
         answers = AnswerCache(settings.answer_cache_bytes)
     async with AsyncExitStack() as stack:
-        hub = HubClient(HubConfig.from_settings(settings), observer=observer)
+        config = HubConfig.from_settings(settings)
+        store = await _shared_store(settings, config, observer, stack)
+        hub = HubClient(config, store=store, observer=observer)
         await stack.enter_async_context(hub)
         models = ModelResolver(model_catalogue(), hub)
         calculator = Calculator(models, answers)
@@ -48,6 +51,25 @@ async def open_services(
         yield Services(
             settings=settings, hub=hub, models=models, answers=answers, calculator=calculator
         )
+
+
+async def _shared_store(
+    settings: Settings, config: HubConfig, observer: Observer, stack: AsyncExitStack
+) -> BlobStore | None:
+    """Memory in front of Redis, where one is configured; its client is imported only then."""
+    if settings.redis_url is None:
+        return None
+    from app.hub.shared_store import LayeredBlobStore, SharedBlobStore  # noqa: PLC0415
+
+    token = settings.hub_token()
+    shared = SharedBlobStore(
+        settings.redis_url.get_secret_value(),
+        namespace=f"{config.endpoint}\n{token.get_secret_value() if token else ''}",
+        timeout_s=settings.redis_timeout_s,
+        observer=observer,
+    )
+    await stack.enter_async_context(shared)
+    return LayeredBlobStore(MemoryBlobStore(config.blob_cache_bytes), shared)
 
 
 async def _services(request: Request) -> Services:

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
-from pydantic import AliasChoices, BeforeValidator, Field, HttpUrl, SecretStr
+from pydantic import AfterValidator, AliasChoices, BeforeValidator, Field, HttpUrl, SecretStr
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 _TRUE = frozenset({"1", "ON", "YES", "TRUE"})
@@ -12,6 +12,12 @@ _TRUE = frozenset({"1", "ON", "YES", "TRUE"})
 def _ecosystem_flag(value: object) -> bool:
     """A flag as huggingface_hub reads one: 1, on, yes and true in any case; all else is false."""
     return str(value).strip().upper() in _TRUE
+
+
+def _redis_url(value: SecretStr) -> SecretStr:
+    if not value.get_secret_value().startswith(("redis://", "rediss://", "unix://")):
+        raise ValueError("should begin with redis://, rediss:// or unix://")
+    return value
 
 
 def _named_keys(value: object) -> object:
@@ -63,7 +69,7 @@ class Settings(BaseSettings):
     # Limits: what a single request, and all together, may take
     max_body_bytes: int = Field(1 * _MIB, ge=1024)
     max_log_bytes: int = Field(8 * _MIB, ge=1024, description="Body of /verify.")
-    max_batch_bytes: int = Field(64 * _MIB, ge=1024, description="Body of /batch.")
+    max_batch_bytes: int = Field(32 * _MIB, ge=1024, description="Body of /batch.")
     max_target_bytes: int = Field(8192, ge=256, description="Path and query string together.")
     max_header_bytes: int = Field(16384, ge=1024, description="All header fields together.")
     max_requests: int = Field(1000, ge=1, description="In flight; more are answered 503.")
@@ -75,6 +81,12 @@ class Settings(BaseSettings):
     )
     answer_cache_bytes: int = Field(32 * _MIB, ge=0, description="Finished answers kept in memory.")
     cache_max_age_s: int = Field(300, ge=0, description="Cache-Control of deterministic answers.")
+
+    # A fleet
+    redis_url: Annotated[SecretStr, AfterValidator(_redis_url)] | None = Field(
+        None, repr=False, description="Redis or Valkey for files shared between replicas."
+    )
+    redis_timeout_s: float = Field(0.25, gt=0, le=10)
 
     # Who may ask, and how often
     api_keys: ApiKeys = Field(

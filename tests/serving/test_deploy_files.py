@@ -1,0 +1,92 @@
+"""What the deployment files promise beyond being well-formed, which `make lint` checks."""
+
+import re
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.conftest import ROOT
+
+MANIFESTS = [
+    document
+    for file in sorted((ROOT / "docs" / "deploy").glob("*.yaml"))
+    for document in yaml.safe_load_all(file.read_text(encoding="utf-8"))
+]
+DEPLOYMENTS = [each for each in MANIFESTS if each["kind"] == "Deployment"]
+COMPOSE = yaml.safe_load((ROOT / "docker-compose.yml").read_text(encoding="utf-8"))
+
+
+def _named(kind: str, name: str) -> dict[str, Any]:
+    (found,) = [
+        each for each in MANIFESTS if each["kind"] == kind and each["metadata"]["name"] == name
+    ]
+    return found
+
+
+def test_every_kind_that_a_fleet_needs():
+    assert {each["kind"] for each in MANIFESTS} == {
+        "Deployment",
+        "Service",
+        "HorizontalPodAutoscaler",
+        "PodDisruptionBudget",
+        "NetworkPolicy",
+    }
+
+
+@pytest.mark.parametrize("deployment", DEPLOYMENTS, ids=lambda each: each["metadata"]["name"])
+def test_pods_are_not_root_and_write_nothing(deployment: dict[str, Any]):
+    spec = deployment["spec"]["template"]["spec"]
+    assert spec["automountServiceAccountToken"] is False
+    assert spec["securityContext"]["runAsNonRoot"] is True
+    assert spec["securityContext"]["runAsUser"] > 0
+    for container in spec["containers"]:
+        context = container["securityContext"]
+        assert context["readOnlyRootFilesystem"] is True
+        assert context["allowPrivilegeEscalation"] is False
+        assert context["capabilities"] == {"drop": ["ALL"]}
+        assert container["resources"]["limits"]["memory"]
+        assert container["readinessProbe"]
+        assert container["livenessProbe"]
+
+
+def test_selectors_find_the_pods():
+    for name in ("kvmath", "kvmath-valkey"):
+        deployment, service = _named("Deployment", name), _named("Service", name)
+        labels = deployment["spec"]["template"]["metadata"]["labels"]
+        assert deployment["spec"]["selector"]["matchLabels"].items() <= labels.items()
+        assert service["spec"]["selector"].items() <= labels.items()
+        policy = _named("NetworkPolicy", name)
+        assert policy["spec"]["podSelector"]["matchLabels"].items() <= labels.items()
+
+
+def test_a_pod_has_time_to_drain():
+    spec = _named("Deployment", "kvmath")["spec"]["template"]["spec"]
+    pause = spec["containers"][0]["lifecycle"]["preStop"]["sleep"]["seconds"]
+    assert spec["terminationGracePeriodSeconds"] > pause + 25  # KVMATH_SHUTDOWN_GRACE_S
+
+
+def test_the_image_runs_as_the_user_that_the_manifest_names():
+    spec = _named("Deployment", "kvmath")["spec"]["template"]["spec"]
+    user = re.search(
+        r"^USER (\d+)$", (ROOT / "Dockerfile").read_text(encoding="utf-8"), re.MULTILINE
+    )
+    assert user is not None
+    assert int(user[1]) == spec["securityContext"]["runAsUser"]
+
+
+def test_compose_starts_two_replicas_a_store_and_a_proxy():
+    services = COMPOSE["services"]
+    assert services.keys() == {"kvmath", "valkey", "proxy"}
+    assert services["kvmath"]["deploy"]["replicas"] == 2
+    assert services["kvmath"]["environment"]["KVMATH_REDIS_URL"] == "redis://valkey:6379/0"
+    assert "ports" not in services["kvmath"]  # only the proxy is reached from outside
+    assert "ports" not in services["valkey"]
+    for service in services.values():
+        assert service["read_only"] is True
+        assert service["cap_drop"] == ["ALL"]
+
+
+def test_the_proxy_takes_the_bodies_that_the_service_takes():
+    proxy = COMPOSE["configs"]["proxy"]["content"]
+    assert "client_max_body_size 32m;" in proxy  # KVMATH_MAX_BATCH_BYTES
