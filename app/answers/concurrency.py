@@ -72,6 +72,8 @@ def _limit(fit: Fit, longest_position: int | None) -> LimitedBy:
         return "max_position_embeddings"
     if fit.kv_budget_bytes <= 0:
         return "weights"
+    if fit.refusal is not None and fit.ceiling_is == "state_slots":
+        return "state_slots"
     if fit.ceiling is not None and (fit.by_memory is None or fit.ceiling < fit.by_memory):
         return fit.ceiling_is
     return "memory"
@@ -79,8 +81,10 @@ def _limit(fit: Fit, longest_position: int | None) -> LimitedBy:
 
 def _doubts(here: Fit, band: BandBytes | None) -> tuple[str, ...]:
     """What a caller has to know before starting an engine on this answer."""
-    said = [] if here.refusal is None else [here.refusal]
-    if here.ceiling_is == "state_slots" and here.refusal is None:
+    if here.refusal is not None:
+        return (here.refusal,)
+    said: list[str] = []
+    if here.ceiling_is == "state_slots":
         said.append(
             f"states have room for {here.ceiling} sequences: start the engine with max_num_seqs of "
             "at most that"

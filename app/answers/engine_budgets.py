@@ -24,10 +24,13 @@ from app.core.engines.tensorrt_llm import (
     runtime_buffers,
     tensorrt_llm_budget,
 )
+from app.core.engines.vllm_activation import widths_of
 from app.core.engines.vllm_budget import BudgetArguments, vllm_budgets
 from app.core.engines.vllm_rules import rules_for
 from app.core.engines.vllm_weights import Adapters
 from app.core.hardware import Gpu
+from app.core.inventory import Part
+from app.core.model import ModelShape
 from app.errors import InputError
 from app.schemas.request import BudgetedRequest, MeasuredParts
 
@@ -156,6 +159,7 @@ def _sglang(request: BudgetedRequest, deployment: Deployment, gpu: Gpu) -> Engin
                 gpu,
                 arguments,
                 latent=latent,
+                tower=_tower(deployment.shape),
                 used_bytes=request.gpu_memory_used_bytes,
                 measured=measured_parts(request),
             )
@@ -163,6 +167,13 @@ def _sglang(request: BudgetedRequest, deployment: Deployment, gpu: Gpu) -> Engin
         ),
         tuple(SglangPools(profile=stage.profile, arguments=arguments) for stage in stages),
     )
+
+
+def _tower(shape: ModelShape) -> tuple[int, int]:
+    """Layers and hidden width of a vision tower."""
+    hidden = widths_of(shape).tower[1]
+    layers = [w.occurrences for w in shape.weights if w.part is Part.VISION and w.linear]
+    return max(layers, default=0), hidden
 
 
 def _tensorrt_llm(request: BudgetedRequest, deployment: Deployment, gpu: Gpu) -> EngineStart:

@@ -11,10 +11,11 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.truth import checkpoint_bytes, engine_cache, log_reading, parameter_counts
+from tests.truth import budgets, checkpoint_bytes, engine_cache, log_reading, parameter_counts
 from tests.truth.outcomes import GOOD, Outcome, Tally
 from tests.truth.shared import ROOT, TRUTH
 
+BUDGETS = "budgets"
 ACCURACY = Path(__file__).with_name("accuracy.json")
 DOCUMENT = ROOT / "docs" / "accuracy.md"
 
@@ -59,7 +60,7 @@ def _bad(tally: Tally) -> list[Outcome]:
     return [o for o in Outcome if o not in GOOD and (o in always or tally.total[o])]
 
 
-def document(tallies: dict[str, Tally]) -> str:
+def document(tallies: dict[str, Tally], measured: budgets.Measured) -> str:
     """The page."""
     parts = [INTRODUCTION]
     for tally in tallies.values():
@@ -71,6 +72,7 @@ def document(tallies: dict[str, Tally]) -> str:
             parts.append("Misses:\n")
             kept = [f"- {outcome.value}: {words}" for _, outcome, words in tally.misses]
             parts.append("\n".join(kept) + "\n")
+    parts += budgets.document(measured)
     return "\n".join(parts)
 
 
@@ -101,17 +103,22 @@ def main() -> int:
         _say(f"no collection of truths at {TRUTH.relative_to(ROOT.parent)}: nothing to hold")
         return 0
     tallies = {name: run() for name, run in QUANTITIES.items()}
+    measured = budgets.measure()
+    errors = budgets.figures(measured)
     for tally in tallies.values():
         _say("", tally.name, *table(tally))
         if options.misses:
             _say(*(f"{outcome.value}: {words}" for _, outcome, words in tally.misses))
+    _say("", *budgets.document(measured))
     committed = json.loads(ACCURACY.read_text(encoding="utf-8")) if ACCURACY.exists() else {}
-    fallen = worse(tallies, committed)
+    before = committed.pop(BUDGETS, {})
+    fallen = [*worse(tallies, committed), *budgets.worse(errors, before)]
     _say(*(f"worse: {line}" for line in fallen))
     if not options.check and not fallen:
         figures = {name: tally.as_json() for name, tally in tallies.items()}
-        ACCURACY.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
-        DOCUMENT.write_text(document(tallies), encoding="utf-8")
+        kept = {**figures, BUDGETS: errors}
+        ACCURACY.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
+        DOCUMENT.write_text(document(tallies, measured), encoding="utf-8")
     return 1 if fallen else 0
 
 

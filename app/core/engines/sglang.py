@@ -49,6 +49,7 @@ MIB_A_SEQUENCE = 2
 MIB_A_PREFILL_GRAPH = 8
 LATENT_PREFILL_MIB = 1536
 LEAST_TOKENS = 2048
+TOWER_SHARE, TOWER_LAYERS, TOWER_WIDTH = Fraction(95, 100), 24, 1024
 BIG_DEVICE_MIB, LEAST_RESERVE_MIB = 60 * 1024, 10 * 1024
 
 WINDOW_SHARE = Fraction(4, 5)
@@ -94,8 +95,26 @@ def prefill_graphs(largest: int) -> int:
     return max(count, 1)
 
 
-def automatic_fraction(memory_mib: int, arguments: SglangArguments, *, latent: bool) -> Fraction:
-    """`mem_fraction_static` where none is given, rounded to thousandths."""
+def tower_share(layers: int, hidden: int) -> Fraction:
+    """What is left of the automatic share beside a vision tower: 0.95, less for larger ones than
+    24 layers of 1,024.
+    """
+    if not layers:
+        return Fraction(1)
+    larger = Fraction(layers * hidden**2, TOWER_LAYERS * TOWER_WIDTH**2) - 1
+    return TOWER_SHARE * max(Fraction(4, 5), min(Fraction(21, 20), 1 - larger / 10))
+
+
+def automatic_fraction(
+    memory_mib: int,
+    arguments: SglangArguments,
+    *,
+    latent: bool,
+    tower: tuple[int, int] = (0, 0),
+) -> Fraction:
+    """`mem_fraction_static` where none is given, rounded to thousandths before a vision tower
+    (layers, hidden width) takes its part.
+    """
     chunk, graphs = chunked_prefill_and_graphs(memory_mib, arguments.tensor_parallel_size)
     chunk = arguments.chunked_prefill_size or chunk
     graphs = min(graphs, arguments.max_running_requests or graphs)
@@ -106,7 +125,8 @@ def automatic_fraction(memory_mib: int, arguments: SglangArguments, *, latent: b
         reserved += LATENT_PREFILL_MIB if latent else MIB_A_PREFILL_GRAPH * prefill_graphs(chunk)
     if memory_mib > BIG_DEVICE_MIB:
         reserved = max(reserved, Fraction(LEAST_RESERVE_MIB))
-    return Fraction(round((memory_mib - reserved) / memory_mib * 1000), 1000)
+    share = Fraction(round((memory_mib - reserved) / memory_mib * 1000), 1000)
+    return share * tower_share(*tower)
 
 
 def sglang_budget(
@@ -115,6 +135,7 @@ def sglang_budget(
     arguments: SglangArguments,
     *,
     latent: bool,
+    tower: tuple[int, int] = (0, 0),
     used_bytes: int = 0,
     measured: Calibration = NOTHING_MEASURED,
 ) -> EngineBudget:
@@ -132,8 +153,8 @@ def sglang_budget(
     notes: tuple[str, ...] = ()
     if fraction is None:
         reported = gpu.memory_bytes_reported or total
-        fraction = automatic_fraction(reported // MIB, arguments, latent=latent)
-        notes = (f"mem_fraction_static {float(fraction):g}, which SGLang {VERSION} works out",)
+        fraction = automatic_fraction(reported // MIB, arguments, latent=latent, tower=tower)
+        notes = (f"mem_fraction_static {float(fraction):.4g}, which SGLang {VERSION} works out",)
     left = free - int(free * fraction)
     parts = MemoryBudget(
         gpu_memory_bytes=total,

@@ -33,6 +33,8 @@ PACKED_DOUBT = 0.012
 PACKED = ("int4", "int3", "nvfp4", "mxfp4", "nf4", "fp4", "awq", "gptq")
 UNMEASURED_SEQUENCES = 128
 """Sequences from which the sampler's peak was measured up to 0.19 only."""
+KERNEL_DOUBT = 0.025
+"""Where it depends on the build which kernel, and so which padding, MXFP4 experts have."""
 OTHER_VENDOR_DOUBT = 0.08
 EIGHT_BITS = frozenset({"fp8", "int8"})
 """Formats under which activations are quantised on the way into each matrix."""
@@ -141,6 +143,8 @@ class _Run:
             gpu=self.gpu,
         )
         share = PACKED_DOUBT if any(f.startswith(PACKED) for f in self.formats) else PLAIN_DOUBT
+        if "mxfp4" in self.formats and not self.settings.rules.interleaves_experts:
+            share = KERNEL_DOUBT
         if self.gpu.vendor == "AMD":
             share = OTHER_VENDOR_DOUBT
         return size, Doubt.both(size * share)

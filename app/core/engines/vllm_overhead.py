@@ -54,11 +54,16 @@ def graphs(
     """The engine's own estimate of its CUDA graphs, where its version takes it off the budget."""
     if enforce_eager or not settings.rules.charges_graphs:
         return 0, Doubt()
+    size = graph_estimate(shape, settings, gpu, layers)
+    return size, Doubt.both(max(0.15 * GIB, size / 2))
+
+
+def graph_estimate(shape: ModelShape, settings: VllmSettings, gpu: Gpu, layers: int) -> int:
+    """What the engine says its graphs will take, counted in the budget or not (fitted)."""
     size = GRAPHS_BASE + GRAPHS_A_WIDTH * layers * shape.hidden_size
     if widths_of(shape).experts:
         size += GRAPHS_AN_EXPERT_LAYER * layers
-    size = size * capture_sizes(settings, gpu) // STEPS
-    return size, Doubt.both(max(0.15 * GIB, size / 2))
+    return size * capture_sizes(settings, gpu) // STEPS
 
 
 def capture_sizes(settings: VllmSettings, gpu: Gpu) -> int:
