@@ -4,6 +4,7 @@ One registry an application. Where several workers serve (`PROMETHEUS_MULTIPROC_
 `python -m app` sees to), each writes its numbers to files there and any of them answers for all.
 """
 
+import asyncio
 import os
 from collections.abc import Mapping, Sequence
 
@@ -64,6 +65,12 @@ class Metrics:
             registry=registry,
             multiprocess_mode="livemin",
         )
+        self._tasks = Gauge(
+            "kvmath_tasks",
+            "Tasks of the event loop.",
+            registry=registry,
+            multiprocess_mode="livesum",
+        )
         Gauge(
             "kvmath_build_info",
             "Always 1; the labels say what is running.",
@@ -106,6 +113,7 @@ class Metrics:
 
     def text(self) -> bytes:
         """Everything, as it is scraped."""
+        self._tasks.set(len(asyncio.all_tasks()))
         registry = self._registry
         if self._shared:
             registry = CollectorRegistry()

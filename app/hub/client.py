@@ -262,6 +262,7 @@ class HubClient:
         try:
             async with asyncio.timeout_at(deadline.at):
                 value = await build(files)
+            await files.keep()
         except (NotFound, AccessDenied) as error:
             self._refused[key] = again(error)
             self._refs.forget(key.repo_id, key.revision)

@@ -43,7 +43,18 @@ class HubFiles:
         self._store = store
         self._config = config
         self._subject = subject
+        self._fetched: dict[BlobKey, Blob] = {}
         self.pin = pin
+
+    async def keep(self) -> None:
+        """Store what was fetched: only its reader knows whether it was what it should be.
+
+        A body that was spoiled on its way would else stand for the file for as long as the store
+        lives, and in every replica.
+        """
+        for key, blob in self._fetched.items():
+            await self._store.put(key, blob)
+        self._fetched.clear()
 
     async def whole(self, name: str) -> bytes | None:
         """A small file's content; None where the commit has no such file."""
@@ -117,7 +128,7 @@ class HubFiles:
             return _Found(content=held[-1].content, pin=place)
         missing = reply.verdict.outcome is Outcome.FILE_MISSING
         blob = Blob(None if missing else reply.body)
-        await self._store.put(BlobKey(*place, name), blob)
+        self._fetched[BlobKey(*place, name)] = blob
         return _Found(content=blob.content, pin=place)
 
     def _url(self, name: str) -> str:

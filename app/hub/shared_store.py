@@ -59,7 +59,7 @@ class SharedBlobStore:
         self._clock = clock
         self._pause_s = 0.0
         self._resumes_at = 0.0
-        pool = BlockingConnectionPool.from_url(
+        self._pool = BlockingConnectionPool.from_url(
             url,
             max_connections=16,
             timeout=timeout_s,
@@ -67,7 +67,7 @@ class SharedBlobStore:
             socket_connect_timeout=timeout_s,
             retry=Retry(NoBackoff(), 0),
         )
-        self._redis = Redis.from_pool(pool)
+        self._redis = Redis.from_pool(self._pool)
 
     async def __aenter__(self) -> Self:
         return self
@@ -104,9 +104,18 @@ class SharedBlobStore:
             self._observer("shared_store", "error")
             self._pause_s = min(MAX_PAUSE_S, max(0.5, 2 * self._pause_s))
             self._resumes_at = self._clock() + self._pause_s
+            await self._hang_up()
             return None
         self._pause_s = 0.0
         return answer
+
+    async def _hang_up(self) -> None:
+        """Close what is idle: connections to a server that is gone would else wait to be used."""
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                await self._pool.disconnect(inuse_connections=False)
+        except _TROUBLE:
+            self._observer("shared_store", "error")
 
     def _name(self, key: BlobKey) -> str:
         file = hashlib.sha256("\n".join(key).encode()).hexdigest()

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from app.errors import GatedModel, HubUnavailable, UnknownModel
+from app.errors import GatedModel, HubError, HubUnavailable, UnknownModel
 from app.hub.client import HubClient
 from app.hub.store import Blob, BlobKey, MemoryBlobStore
 from tests.fake_hub import COMMIT, FakeHub, Fault
@@ -174,3 +174,16 @@ async def test_the_store_is_bounded_by_bytes() -> None:
     assert await store.get(BlobKey("o/n", COMMIT, "99")) == Blob(bytes(1000))
     await store.put(BlobKey("o/n", COMMIT, "huge"), Blob(bytes(20_000)))
     assert await store.get(BlobKey("o/n", COMMIT, "huge")) is None
+
+
+@pytest.mark.parametrize(
+    "fault", [Fault.NAN, Fault.NOT_UTF8, Fault.DEEP, Fault.HTML, Fault.SHORT_BODY]
+)
+async def test_a_spoiled_body_does_not_stand_for_the_file_afterwards(
+    hub: FakeHub, client: HubClient, fault: Fault
+) -> None:
+    hub.fault("", fault)
+    with pytest.raises(HubError):
+        await client.fetch_model("org/model", COMMIT)
+    hub.mend()
+    assert (await client.fetch_model("org/model", COMMIT)).config == LLAMA
