@@ -124,8 +124,9 @@ def reserve(request: EngineRequest, deployment: Deployment, context: int) -> Res
         block_size=request.block_size,
         enable_prefix_caching=request.enable_prefix_caching,
         disable_hybrid_kv_cache_manager=request.disable_hybrid_kv_cache_manager,
-        speculative_method=request.speculative_method,
-        num_speculative_tokens=request.num_speculative_tokens,
+        # A draft model's layers are charged with the budget: the target is planned alone.
+        speculative_method=None if request.draft_model else request.speculative_method,
+        num_speculative_tokens=None if request.draft_model else request.num_speculative_tokens,
         gpu_memory_utilization=request.gpu_memory_utilization,
         kv_cache_memory_bytes=request.kv_cache_memory_bytes,
         enforce_eager=bool(request.enforce_eager),

@@ -5,6 +5,7 @@ from fractions import Fraction
 from functools import lru_cache
 
 from app.answers.deployment import KEPT, Deployment
+from app.answers.drafting import beside_draft, draft_of
 from app.answers.engine import Reserve, engine_shape, reserve
 from app.core.cache import MlaLatent
 from app.core.decode import decimal
@@ -122,6 +123,13 @@ def _vllm(request: BudgetedRequest, deployment: Deployment, gpu: Gpu, held: Rese
         gpu=gpu,
         arguments=arguments,
     )
+    if request.draft_model is not None:
+        draft = draft_of(request.draft_model, request.tensor_parallel_size)
+        budgets = tuple(beside_draft(budget, draft, deployment.load) for budget in budgets)
+        notes.append(
+            f"{request.draft_model} drafts on the same GPUs: its weights, and of the cache its "
+            f"share by bytes a token ({float(draft.share(deployment.load)):.1%}), are taken off"
+        )
     if gpu.visible_memory_basis != "memory_bytes_cuda":
         notes.append(f"what a process sees of {gpu.name} is not known: {gpu.visible_memory_basis}")
     if gpu.unified_memory:

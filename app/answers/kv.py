@@ -34,6 +34,11 @@ def kv_answer(request: KvQuery, model: ResolvedModel, gpu: ResolvedGpu | None) -
     answer.assumptions = [*deployment.assumptions, *notes]
     if request.engine == "vllm":
         _put_reserve(answer, request, deployment, context)
+    elif request.engine != "formula":
+        answer.assumptions.append(
+            f"{request.engine}: the bytes that the tokens themselves need; its pools are in "
+            "/concurrency"
+        )
     return answer
 
 

@@ -114,6 +114,9 @@ class EngineFields(QueryModel):
     speculative_method: Words | None = None
     num_speculative_tokens: Annotated[Natural, Field(le=1024)] | None = None
     kv_cache_memory_bytes: Count | None = None
+    draft_model: ModelName | None = Field(
+        None, description="vLLM: a catalogue model that drafts, on the same GPUs."
+    )
     lora_rank: Annotated[Count, Field(le=4096)] | None = Field(
         None, description="Highest rank of the adapters that vLLM keeps slots for."
     )

@@ -1,0 +1,114 @@
+"""Engines' budgets over HTTP: bands, calibration, refusals, versions."""
+
+import pytest
+from httpx import AsyncClient
+
+LLAMA = "meta-llama/Llama-3.1-8B-Instruct"
+GIB = 2**30
+
+
+async def ask(client: AsyncClient, **fields: object) -> dict:
+    body = {"model": LLAMA, "gpu": "h100-sxm-80gb", "context": 8192, **fields}
+    answer = await client.post("/concurrency", json=body)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+@pytest.mark.parametrize("engine", ["vllm", "sglang", "tensorrt-llm", "llama.cpp"])
+async def test_every_engine_answers_with_a_band(client: AsyncClient, engine: str) -> None:
+    found = await ask(client, engine=engine)
+    band, memory = found["kv_budget_band_bytes"], found["memory"]
+    assert band["low"] <= found["kv_budget_bytes"] <= band["high"]
+    assert band["low"] < band["high"]
+    taken = sum(
+        memory[part]
+        for part in (
+            "weight_bytes",
+            "activation_bytes",
+            "overhead_bytes",
+            "cuda_graph_bytes",
+            "unrequested_bytes",
+            "kv_budget_bytes",
+        )
+    )
+    assert taken == memory["gpu_memory_bytes"]
+    assert found["fits"]
+    assert found["max_concurrency"] >= 1
+
+
+async def test_the_formula_has_no_band(client: AsyncClient) -> None:
+    assert (await ask(client))["kv_budget_band_bytes"] is None
+
+
+async def test_a_calibration_stands_in_place_of_predictions(client: AsyncClient) -> None:
+    parts = {
+        "gpu_memory_bytes": 80 * GIB,
+        "weight_bytes": 15 * GIB,
+        "activation_bytes": 2 * GIB,
+        "non_torch_bytes": GIB,
+        "cuda_graph_bytes": GIB,
+    }
+    found = await ask(client, engine="vllm", gpu_memory_utilization=0.9, calibration=parts)
+    # 72 - 15 - 2 - 1 - 1 GiB.
+    assert found["kv_budget_bytes"] == 53 * GIB
+    assert found["kv_budget_band_bytes"] == {"low": 53 * GIB, "high": 53 * GIB}
+
+
+async def test_a_calibration_is_for_bodies_only(client: AsyncClient) -> None:
+    query = {"model": LLAMA, "gpu": "h100-sxm-80gb", "calibration": "{}"}
+    assert (await client.get("/concurrency", params=query)).status_code == 422
+
+
+@pytest.mark.parametrize(
+    ("engine", "version"), [("vllm", "0.5.4"), ("vllm", "0.34.0"), ("sglang", "0.4.1")]
+)
+async def test_unread_versions_are_refused(client: AsyncClient, engine: str, version: str) -> None:
+    body = {"model": LLAMA, "gpu": "h100-sxm-80gb", "engine": engine, "engine_version": version}
+    answer = await client.post("/concurrency", json={**body, "context": 8192})
+    assert answer.status_code == 422
+    assert answer.json()["errors"][0]["loc"][-1] == "engine_version"
+
+
+async def test_a_draft_takes_weights_and_its_share_of_the_cache(client: AsyncClient) -> None:
+    # Llama-3.2-1B beside 8B: 16 layers of 8 heads of 64 are a quarter of 32 layers of 8 of 128.
+    alone = await ask(client, engine="vllm")
+    both = await ask(client, engine="vllm", draft_model="meta-llama/Llama-3.2-1B-Instruct")
+    weights = both["memory"]["weight_bytes"] - alone["memory"]["weight_bytes"]
+    assert weights == pytest.approx(2 * 1_235_814_400, rel=0.001)
+    cache = alone["kv_budget_bytes"] - weights
+    assert both["kv_budget_bytes"] == pytest.approx(cache * 4 / 5, rel=0.001)
+    answer = await client.post(
+        "/concurrency",
+        json={
+            "model": LLAMA,
+            "gpu": "h100-sxm-80gb",
+            "engine": "vllm",
+            "context": 8192,
+            "draft_model": "nobody/knows",
+        },
+    )
+    assert answer.status_code == 422
+    assert answer.json()["errors"][0]["loc"][-1] == "draft_model"
+
+
+async def test_tight_fits_are_said(client: AsyncClient) -> None:
+    # Weights of 15 GiB beside a cache of about one sequence: the low end holds none.
+    found = await ask(client, engine="vllm", engine_version="0.19.0", gpu_memory_utilization=0.2301)
+    band = found["kv_budget_band_bytes"]
+    assert band["low"] < found["kv_bytes_per_sequence"] <= band["high"]
+    assert any(line.startswith(("tight", "close")) for line in found["assumptions"])
+
+
+async def test_a_plan_counts_machines_by_the_engines_budget(client: AsyncClient) -> None:
+    body = {
+        "model": LLAMA,
+        "gpu": "h100-sxm-80gb",
+        "engine": "sglang",
+        "context": 8192,
+        "concurrent_users": 2000,
+    }
+    answer = await client.post("/plan", json=body)
+    assert answer.status_code == 200
+    found = answer.json()
+    assert found["nodes"] >= 1
+    assert found["kv_budget_band_bytes"]["low"] > 0
