@@ -48,7 +48,8 @@ class ModelShape:
     `attention_sinks`, ...). `draft_groups` are the cache groups of multi-token-prediction modules,
     one entry a module, which exist only under speculation. `tower_widths` are numbers of vision
     and audio towers that tensor parallelism has to divide: attention heads, split outputs.
-    `rotary_tables` are what engines hold beside the weights, one entry a distinct table.
+    `max_position_embeddings` is the longest sequence that engines derive from the config,
+    `stated_positions` what it says itself. `rotary_tables` are what engines hold beside the weights, one entry a distinct table.
     """
 
     model_type: str
@@ -62,6 +63,7 @@ class ModelShape:
     dtype: Precision = BFLOAT16
     checkpoint_dtype: Precision | None = None
     max_position_embeddings: int | None = None
+    stated_positions: int | None = None
     tie_word_embeddings: bool = False
     draft_groups: tuple[LayerGroup, ...] = ()
     traits: frozenset[str] = frozenset()
@@ -69,6 +71,13 @@ class ModelShape:
     rotary_tables: tuple[RotaryTable, ...] = ()
     quantization: dict[str, object] | None = None
     assumptions: tuple[str, ...] = ()
+
+    @property
+    def longest_context(self) -> int | None:
+        """The model's own maximum: what its config states, or what engines derive where that is
+        more (LongRoPE models state more than engines serve them at unless told otherwise)."""
+        known = [n for n in (self.max_position_embeddings, self.stated_positions) if n is not None]
+        return max(known, default=None)
 
     @cached_property
     def parameters(self) -> ParameterCount:

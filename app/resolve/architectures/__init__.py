@@ -13,6 +13,7 @@ does), then by its `architectures` (as engines do).
 import importlib
 import pkgutil
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -77,12 +78,21 @@ def build(config: Config, *, default_model_type: str | None = None) -> ModelShap
     model_type = config.text("model_type", default=default_model_type or "")
     builder = _BY_MODEL_TYPE.get(model_type)
     names = architecture_names(config)
-    if builder is None:
-        builder = next((b for n in names if (b := _BY_ARCHITECTURE.get(n))), None)
+    if builder is not None:
+        return _finished(config, builder(config))
+    builder = next((b for n in names if (b := _BY_ARCHITECTURE.get(n))), None)
     if builder is None:
         fields = [name for name in ("model_type", "architectures") if config.has(name)]
         raise UnknownArchitecture(model_type or ", ".join(names) or None, fields)
-    return with_rotary_tables(config, with_task_head(config, builder(config)))
+    shape = _finished(config, builder(config))
+    if not model_type:
+        return shape
+    note = f"model_type {model_type[:64]!r} is not known here: read by its architecture"
+    return replace(shape, assumptions=(*shape.assumptions, note))
+
+
+def _finished(config: Config, shape: ModelShape) -> ModelShape:
+    return with_rotary_tables(config, with_task_head(config, shape))
 
 
 def architecture_names(config: Config) -> list[str]:

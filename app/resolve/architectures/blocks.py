@@ -20,6 +20,8 @@ HIDDEN = ("hidden_size", "n_embd", "n_embed", "d_model", "dim")
 LAYERS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers")
 HEADS = ("num_attention_heads", "n_head", "n_heads", "num_heads")
 KV_HEADS = ("num_key_value_heads", "num_kv_heads", "n_head_kv", "n_kv_heads")
+VOCAB = ("vocab_size", "padded_vocab_size")
+_SIZES = (LAYERS, HIDDEN, HEADS, VOCAB)
 MAX_POSITIONS = (
     "max_position_embeddings",
     "n_positions",
@@ -46,6 +48,8 @@ class Dims:
     vocab: int
     max_positions: int | None
     tied: bool
+    defaulted: tuple[str, ...] = ()
+    """Sizes that the config does not state."""
 
     @property
     def all_layers(self) -> tuple[int, ...]:
@@ -69,8 +73,8 @@ def read_dims(
     """The common sizes in their usual spellings; keyword arguments are the class defaults.
 
     A missing KV head count means multi-head attention (= query heads) unless the class says
-    otherwise (with a count that divides the query heads), a null one means that always; a missing head_dim means hidden / heads unless the class says otherwise, a null one
-    means that always.
+    otherwise (with a count that divides the query heads), a null one means that always; a missing
+    head_dim means hidden / heads unless the class says otherwise, a null one means that always.
     """
     n_layers = config.integer(*LAYERS, default=layers, maximum=MAX_LAYERS)
     width = config.integer(*HIDDEN, default=hidden)
@@ -85,16 +89,20 @@ def read_dims(
         if width % n_heads:
             raise config.fail(HEADS[0], f"{n_heads} heads do not divide hidden_size {width}")
         dim = width // n_heads
+    n_kv_heads = config.integer(*KV_HEADS, default=default_kv)
+    if n_heads % n_kv_heads and config.has(*KV_HEADS):
+        raise config.fail(KV_HEADS[0], f"{n_kv_heads} does not divide the {n_heads} query heads")
     return Dims(
         layers=n_layers,
         hidden=width,
         heads=n_heads,
-        kv_heads=config.integer(*KV_HEADS, default=default_kv),
+        kv_heads=n_kv_heads,
         head_dim=dim,
         intermediate=config.integer("intermediate_size", default=intermediate),
-        vocab=config.integer("vocab_size", "padded_vocab_size", default=vocab),
+        vocab=config.integer(*VOCAB, default=vocab),
         max_positions=config.optional_integer(*MAX_POSITIONS, maximum=MAX_COUNT) or max_positions,
         tied=config.boolean("tie_word_embeddings", default=tied),
+        defaulted=tuple(names[0] for names in _SIZES if not config.has(*names)),
     )
 
 
@@ -191,12 +199,19 @@ def model_shape(
         ),
         checkpoint_dtype=stored,
         max_position_embeddings=max_positions or native_length(config, dims.max_positions),
+        stated_positions=dims.max_positions,
         tie_word_embeddings=dims.tied,
         traits=named,
         draft_groups=draft_groups,
         quantization=stated_quantization(config),
-        assumptions=assumptions,
+        assumptions=(*assumptions, *_said_of(dims.defaulted)),
     )
+
+
+def _said_of(defaulted: tuple[str, ...]) -> tuple[str, ...]:
+    if not defaulted:
+        return ()
+    return (f"the config does not state {', '.join(defaulted)}: the class's own defaults count",)
 
 
 # --- weights ------------------------------------------------------------------------------------

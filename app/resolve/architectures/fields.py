@@ -1,4 +1,4 @@
-"""Reading a config.json: many spellings, nulls, numbers as strings, and nothing believed.
+"""Reading a config.json: many spellings, nulls, and nothing believed.
 
 `Config` is one object of the file. Every getter takes the spellings to try in order (a spelling
 present as null counts as absent), a default that is the family's own class default, and bounds;
@@ -13,7 +13,6 @@ from app.errors import InputError
 MAX_LAYERS = 4_096
 MAX_WIDTH = 2**24
 MAX_COUNT = 2**31
-MAX_DIGITS = 19
 
 T = TypeVar("T")
 
@@ -85,7 +84,7 @@ class Config:
         minimum: int = 1,
         maximum: int = MAX_WIDTH,
     ) -> int:
-        """A whole number within bounds; digits in a string and 3.0 count as whole numbers."""
+        """A whole number within bounds; 3.0 is one, digits in a string are none."""
         value = self.optional_integer(*names, minimum=minimum, maximum=maximum)
         if value is not None:
             return value
@@ -203,13 +202,6 @@ class Config:
         return Config(_Overlaid(self.data, values), path=self.path, prefix=self.prefix)
 
     def _whole(self, name: str, value: Any, minimum: int, maximum: int) -> int:
-        if (
-            isinstance(value, str)
-            and value.isascii()
-            and value.isdigit()
-            and len(value) <= MAX_DIGITS
-        ):
-            value = int(value)
         if isinstance(value, float) and value.is_integer():
             value = int(value)
         if isinstance(value, bool) or not isinstance(value, int):

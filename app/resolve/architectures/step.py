@@ -22,11 +22,12 @@ from app.resolve.architectures.blocks import (
 )
 from app.resolve.architectures.blocks_mixed import Kind, kind_attention, kinds_of, mixed_decoder
 from app.resolve.architectures.blocks_moe import Moe, chosen, correction, mtp_layers, mtp_module
-from app.resolve.architectures.fields import MAX_DIGITS, Config
+from app.resolve.architectures.fields import Config
 from app.resolve.architectures.gqa_moe import head_gate
 from app.resolve.architectures.llama_like import SLIDING, dense_mlp, window_size
 
 AT = "model.layers.{layer}"
+MAX_DIGITS = 19
 OTHER = "attention_other_setting"
 
 
