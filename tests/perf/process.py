@@ -36,13 +36,14 @@ async def service(
     try:
         while True:
             assert process.poll() is None, "the service ended while starting"
+            probe = Connection(port)
             try:
-                reply = await Connection(port).ask("GET", "/readyz")
+                if (await probe.ask("GET", "/readyz")).status == 200:
+                    break
             except OSError:
                 await asyncio.sleep(0.005)
-                continue
-            if reply.status == 200:
-                break
+            finally:
+                probe.close()
         yield process, port
     finally:
         process.terminate()
