@@ -110,7 +110,7 @@ def _letter(group: LayerGroup) -> str:
 
 NEMOTRON = {"model_type": "nemotron_h", "hidden_size": 64, "mamba_num_heads": 4}
 KIMI = {"model_type": "kimi_linear", "hidden_size": 64, "num_attention_heads": 2}
-SMALL = {"hidden_size": 64, "num_attention_heads": 4, "vocab_size": 128}
+SMALL = {"hidden_size": 64, "num_attention_heads": 8, "vocab_size": 128}
 JET = {"jet": {"num_heads": 2, "head_dim": 4, "expand_v": 2.0}, "swa": {"window_size": 8}}
 
 
