@@ -28,8 +28,13 @@ ENCODER_REST = 100 * MIB
 STREAMS = 4
 """Copies of the hidden state alive at the widest point: residual, norm, input and output."""
 FIRST_STREAMS = 3
-LARGEST_ITEM = {"qwen2_vl": 16384, "qwen2_5_vl": 16384, "qwen3_vl": 16384, "qwen3_5": 16384}
-"""Tokens of the largest picture a family's processor makes; others fill the batch's budget."""
+DYNAMIC = ("qwen2_vl", "qwen2_5_vl", "qwen3_vl", "qwen3_5")
+LARGEST_PICTURE = 16384
+"""Tokens of the largest picture that these families' processors make; others fill the batch's
+budget. A pair of video frames may be as large.
+"""
+FRAME_PAIRS = {"qwen2_vl": 7, "qwen2_5_vl": 7}
+"""The longest dummy video of a family, as far as it fits `max_model_len` (`models/qwen2_vl.py`)."""
 POOLED_PATCHES = {"gemma3": 16}
 """Patches a token stands for, where no projector's width tells it."""
 
@@ -44,6 +49,7 @@ class Widths:
         experts: Width of one routed expert, `active` of which a token uses.
         packed_experts: Experts are MXFP4, whose kernels need no workspace.
         tower: (MLP width, hidden width, patches a token) of a vision tower.
+        tower_inputs: Matrices into the tower's MLP.
     """
 
     dense: int
@@ -53,6 +59,7 @@ class Widths:
     active: int
     packed_experts: bool
     tower: tuple[int, int, int]
+    tower_inputs: int
 
 
 @lru_cache(maxsize=512)
@@ -88,7 +95,21 @@ def widths_of(shape: ModelShape) -> Widths:
         active=active,
         packed_experts=bool(packed),
         tower=(tower, patch, per_token),
+        tower_inputs=_tower_inputs(shape, tower),
     )
+
+
+def _tower_inputs(shape: ModelShape, width: int) -> int:
+    """How many matrices lead into the tower's MLP."""
+    names = {
+        weight.name
+        for weight in shape.weights
+        if weight.part is Part.VISION
+        and weight.split is Split.COLUMN
+        and weight.linear
+        and weight.shape[0] == width
+    }
+    return min(max(len(names), 1), 2)
 
 
 def activation_peak(
@@ -113,7 +134,7 @@ def activation_peak(
     forward += workspaces + FORWARD_REST
     if settings.pipeline_parallel_size > 1:
         forward += 2 * stream
-    encoder = _encoder(shape, widths, settings, item) if first_stage else 0
+    encoder = encoder_peak(shape, settings) if first_stage else 0
     if rules.core == "v0" or not last_stage or model_facts(shape).pooling:
         return max(forward, encoder)
     sampler = _sampler(shape, settings, item) + stream + SAMPLER_REST
@@ -172,15 +193,29 @@ def _workspaces(shape: ModelShape, widths: Widths, item_tokens: int, tp: int) ->
     return item_tokens * widths.active * (max(own, hidden) + max(2 * own, hidden))
 
 
-def _encoder(shape: ModelShape, widths: Widths, settings: VllmSettings, item: int) -> int:
-    """The tower over the largest items of a batch, and their outputs, which stay."""
+def encoder_peak(shape: ModelShape, settings: VllmSettings) -> int:
+    """The tower over the largest items of a batch, and their outputs, which stay; 0 without one."""
+    item = ceil(shape.dtype.bytes_per_element)
+    widths = widths_of(shape)
     wide, hidden, per_token = widths.tower
     if not hidden or "multimodal" not in shape.traits:
         return 0
-    largest = next(
-        (size for name, size in LARGEST_ITEM.items() if shape.model_type.startswith(name)), 0
-    )
-    tokens = max(settings.max_num_batched_tokens, largest)
+    tokens = max(settings.max_num_batched_tokens, _largest_item(shape.model_type, settings))
     shared = 1 if shape.model_type in WHOLE_TOWERS else settings.tensor_parallel_size
-    inside = item * tokens * per_token * (2 * wide // shared + STREAMS * hidden)
+    between = (widths.tower_inputs + 1) * wide // shared
+    inside = item * tokens * per_token * (between + STREAMS * hidden)
     return inside + item * tokens * shape.hidden_size
+
+
+def _largest_item(model_type: str, settings: VllmSettings) -> int:
+    """Tokens of the largest picture or video of a family that sizes them itself."""
+    if not model_type.startswith(DYNAMIC):
+        return 0
+    fitting = settings.max_model_len // LARGEST_PICTURE
+    pairs = 1
+    for name, most in FRAME_PAIRS.items():
+        if model_type.startswith(name):
+            pairs = min(most, fitting)
+    if model_type.startswith("qwen3_vl") and not settings.rules.bounds_videos:
+        pairs = fitting
+    return max(pairs, 1) * LARGEST_PICTURE

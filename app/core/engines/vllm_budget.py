@@ -18,7 +18,11 @@ from app.core.engines.budgets import (
     EngineBudget,
     band_around,
 )
-from app.core.engines.vllm_activation import activation_peak, standing_sampler_bytes
+from app.core.engines.vllm_activation import (
+    activation_peak,
+    encoder_peak,
+    standing_sampler_bytes,
+)
 from app.core.engines.vllm_arguments import VllmSettings
 from app.core.engines.vllm_overhead import graphs, non_torch
 from app.core.engines.vllm_weights import Adapters, vllm_weight_bytes
@@ -161,7 +165,8 @@ class _Run:
         )
         more = less = 0.03 * peak + 0.04 * GIB
         if "multimodal" in self.shape.traits:
-            more, less = more + 1.3 * GIB, less + 0.5 * GIB
+            more += 1.3 * GIB
+            less += 0.4 * GIB + 0.4 * encoder_peak(self.shape, self.settings)
         if (
             self.settings.rules.charges_graphs
             and self.settings.max_num_seqs >= UNMEASURED_SEQUENCES

@@ -37,6 +37,8 @@ class VllmRules:
         sampler_buffer: The Triton filter keeps a row of the vocabulary a multiprocessor.
         interleaves_experts: MXFP4 experts are laid out for Hopper's matrix units.
         standing_workspaces: Workspaces of experts stay allocated after a layer.
+        bounds_videos: Qwen3-VL's profile run takes its processor's largest video, not one as long
+            as `max_model_len` (`models/qwen3_vl.py`).
         hbm_context: Non-torch memory of a data-centre device alone, bytes (fitted).
         hbm_parallel: The same with tensor parallelism (fitted).
         pipelined_context: The same of a pipeline stage without tensor parallelism (fitted).
@@ -68,6 +70,7 @@ class VllmRules:
     sampler_buffer: bool = False
     interleaves_experts: bool = False
     standing_workspaces: bool = False
+    bounds_videos: bool = False
     hbm_context: int = 0
     hbm_parallel: int = 0
     pipelined_context: int = 70 * 2**20
@@ -127,6 +130,7 @@ _CHANGES: tuple[tuple[Version, dict[str, Any]], ...] = (
     ((0, 12), {"few_more": 1.25}),
     ((0, 13), {"interleaves_experts": True}),
     ((0, 14), {"standing_workspaces": True}),
+    ((0, 15), {"bounds_videos": True}),
     ((0, 17), {"sampler_bytes": 14, "sampler_buffer": True}),
     ((0, 18), {"hbm_context": 256 * MIB, "hbm_parallel": 2140 * MIB}),
     ((0, 19), {"few_more": 1.5}),

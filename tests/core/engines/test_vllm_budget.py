@@ -9,7 +9,7 @@ from app.catalog.gpus import gpu_catalogue
 from app.catalog.models import model_catalogue
 from app.core.engines.budgets import Calibration, EngineBudget
 from app.core.engines.vllm import VllmArguments, VllmPlan, plan_cache
-from app.core.engines.vllm_activation import activation_peak
+from app.core.engines.vllm_activation import activation_peak, encoder_peak
 from app.core.engines.vllm_budget import BudgetArguments, vllm_budgets
 from app.core.engines.vllm_rules import RULES, rules_for
 from app.core.engines.vllm_weights import Adapters, allocated, vllm_weight_bytes
@@ -259,3 +259,18 @@ def test_larger_batches_never_take_less(name: str, version: str) -> None:
         arguments = VllmArguments(version=version, max_num_batched_tokens=tokens, max_num_seqs=64)
         peaks.append(activation_peak(shape, plan_cache(shape, arguments, H100).settings))
     assert peaks == sorted(peaks)
+
+
+def test_a_longer_sequence_is_profiled_with_a_longer_video() -> None:
+    # Qwen2.5-VL at 32,768: two pairs of frames of 16,384 tokens, four patches each, 2 bytes x
+    # (3 x 3,420 + 4 x 1,280); their outputs of 3,584 stay.
+    shape = shape_of("Qwen/Qwen2.5-VL-7B-Instruct")
+
+    def peak(length: int) -> int:
+        arguments = VllmArguments(max_model_len=length, max_num_seqs=8)
+        return encoder_peak(shape, plan_cache(shape, arguments, H100).settings)
+
+    tokens = 2 * 16_384
+    assert peak(32_768) == tokens * 4 * 2 * (3 * 3420 + 4 * 1280) + tokens * 2 * 3584
+    assert peak(8192) == peak(32_768) // 2
+    assert peak(114_688) == peak(128_000) == peak(32_768) * 7 // 2
