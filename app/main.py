@@ -7,7 +7,6 @@ from typing import Any
 
 from fastapi import FastAPI
 from fastapi.middleware.asyncexitstack import AsyncExitStackMiddleware
-from fastapi.openapi.utils import get_openapi
 from fastapi.telemetry import TelemetryConfig
 from starlette.middleware.exceptions import ExceptionMiddleware
 from starlette.types import ASGIApp
@@ -17,6 +16,7 @@ from app.answers.kept import AnswerCache
 from app.api import batch, calculations, gpus, health, models
 from app.api import problems as problem_pages
 from app.api.docs import mount_docs
+from app.api.document import openapi_document
 from app.api.metrics import mount_metrics
 from app.api.routing import DirectRouter, mount
 from app.catalog.gpus import gpu_catalogue
@@ -26,7 +26,6 @@ from app.edge.edge import Edge, Limits
 from app.edge.journal import Journal, log_requests
 from app.edge.keys import Gate
 from app.edge.metrics import Metrics
-from app.schemas.problem import Problem
 from app.settings import Settings
 
 _ROUTERS = (
@@ -119,27 +118,5 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         mount(app, router)
     mount_docs(app)
     mount_metrics(app, app.metrics, app.journal)
-    app.openapi = lambda: _openapi(app)  # type: ignore[method-assign] # FastAPI's documented way
+    app.openapi = lambda: openapi_document(app)  # type: ignore[method-assign] # FastAPI's documented way
     return app
-
-
-def _openapi(app: FastAPI) -> dict[str, Any]:
-    """FastAPI's document, with our problem schema in place of its own error schemas."""
-    if app.openapi_schema is None:
-        document = get_openapi(
-            title=app.title,
-            version=app.version,
-            summary=app.summary,
-            routes=app.routes,
-        )
-        schemas = document.setdefault("components", {}).setdefault("schemas", {})
-        own = Problem.model_json_schema(
-            mode="serialization", ref_template="#/components/schemas/{model}"
-        )
-        schemas |= own.pop("$defs")
-        schemas["Problem"] = own
-        for unused in ("HTTPValidationError", "ValidationError"):
-            schemas.pop(unused, None)
-        document["components"]["schemas"] = dict(sorted(schemas.items()))
-        app.openapi_schema = document
-    return app.openapi_schema

@@ -13,7 +13,9 @@ from app.schemas.request import ModelFields
 
 router = api_router("models")
 
-Segment = Annotated[str, Path(min_length=1, max_length=96)]
+Organisation = Annotated[str, Path(min_length=1, max_length=96, examples=["Qwen"])]
+Name = Annotated[str, Path(min_length=1, max_length=96, examples=["Qwen3-8B"])]
+Alias = Annotated[str, Path(min_length=1, max_length=96, examples=["llama-3-8b"])]
 
 
 @router.get("/models", summary="The quick reference table")
@@ -24,7 +26,7 @@ async def models(query: Annotated[ModelsQuery, Query()]) -> ModelList:
 
 @router.get("/models/{org}/{name}", summary="One model with its sources")
 async def model(
-    org: Segment, name: Segment, query: Annotated[ModelQuery, Query()], services: ServicesDep
+    org: Organisation, name: Name, query: Annotated[ModelQuery, Query()], services: ServicesDep
 ) -> ModelDetail:
     """From the catalogue, else from the local cache or the hub."""
     wanted = ModelFields(model=f"{org}/{name}", revision=query.revision)
@@ -34,7 +36,7 @@ async def model(
 
 
 @router.get("/models/{name}", summary="One model by its alias")
-async def model_by_alias(name: Segment, services: ServicesDep) -> ModelDetail:
+async def model_by_alias(name: Alias, services: ServicesDep) -> ModelDetail:
     """A catalogue alias such as `llama-3-8b`."""
     resolved = await services.models.resolve(ModelFields(model=name))
     return model_detail(resolved, model_catalogue().find(name))

@@ -1,6 +1,9 @@
 """A page for each kind of problem, so that the ``type`` of a problem document leads somewhere."""
 
 import inspect
+from typing import Annotated
+
+from fastapi import Path
 
 from app.api.routing import api_router
 from app.errors import NotFound
@@ -28,7 +31,7 @@ async def problems() -> list[ProblemKind]:
 
 
 @router.get("/problems/{slug}", summary="One kind of problem")
-async def problem_kind(slug: str) -> ProblemKind:
+async def problem_kind(slug: Annotated[str, Path(examples=["unknown-gpu"])]) -> ProblemKind:
     """What the ``type`` of a problem document means."""
     if slug not in _BY_SLUG:
         raise NotFound(f"No kind of problem is called {clip(slug)!r}.")

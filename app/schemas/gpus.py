@@ -3,16 +3,16 @@
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import ConfigDict, Field, model_validator
 
 from app.catalog.gpus import GpuCatalogue, GpuMatch, parse_capability
 from app.core.hardware import Gpu
-from app.schemas.types import AnswerModel, BodyModel, Count, Flag, QueryModel, integral
+from app.schemas.types import AnswerModel, BodyModel, Count, Flag, QueryModel, Whole
 
 MatrixDtype = Literal["fp16", "bf16", "tf32", "fp8", "fp6", "fp4", "int8"]
 PeakName = Literal["fp32", "tf32", "bf16", "fp16", "fp8", "int8", "fp4"]
 Word = Annotated[str, Field(min_length=1, max_length=100)]
-Peak = Annotated[int, Field(ge=1, le=10**18), BeforeValidator(integral)]
+Peak = Annotated[int, Whole(1, 10**18)]
 Capability = Annotated[str, Field(pattern=r"^[0-9]{1,2}\.[0-9]$", examples=["9.0"])]
 
 
@@ -183,7 +183,7 @@ class GpusQuery(QueryModel):
     """Filters; each narrows the list. Text is compared without regard to case."""
 
     q: Word | None = Field(None, description="Words that id, names, maker or architecture contain.")
-    vendor: Word | None = None
+    vendor: Word | None = Field(None, examples=["nvidia"])
     architecture: Word | None = Field(None, description="As listed, or its beginning.")
     memory_type: Word | None = None
     status: Literal["shipping", "announced"] | None = None

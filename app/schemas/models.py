@@ -13,7 +13,7 @@ class ModelsQuery(QueryModel):
     """Which models to list."""
 
     q: Annotated[str, Field(min_length=1, max_length=100)] | None = Field(
-        None, description="Text in the id, an alias or the architecture."
+        None, description="Text in the id, an alias or the architecture.", examples=["llama-3"]
     )
 
 

@@ -2,6 +2,10 @@
 
 Each calculation has a query model and, for POST, its strict subclass with `config` and
 `gpu_spec`. Names are vLLM's and Hugging Face's own.
+
+Documents list a model's fields from its last base to its first; so what nearly every question
+names, `Subject` and the amounts of work, is the last base of each. The `examples` of a field are
+what `/docs` fills in.
 """
 
 from typing import Annotated, Any, Literal
@@ -18,9 +22,10 @@ from app.schemas.types import (
     Positive,
     QueryModel,
     Share,
+    Whole,
 )
 
-ParallelSize = Annotated[Count, Field(le=4096)]
+ParallelSize = Annotated[int, Whole(1, 4096)]
 Words = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9_.+-]+$")]
 ModelName = Annotated[str, Field(min_length=1, max_length=128)]
 Contexts = Annotated[list[Count], Field(max_length=256)]
@@ -28,14 +33,27 @@ Batches = Annotated[list[Count], Field(max_length=256)]
 Engine = Literal["formula", "vllm", "sglang", "tensorrt-llm", "llama.cpp"]
 
 
-class ModelFields(QueryModel):
-    """Which model, and in which precision."""
+class ModelSubject(QueryModel):
+    """What the question is about: a model."""
 
     model: ModelName | None = Field(
         None,
         description="Hub id `org/name`, or a catalogue alias such as `llama-3-8b`.",
         examples=["llama-3-8b"],
     )
+
+
+class Subject(ModelSubject):
+    """What the question is about: a model on a GPU."""
+
+    gpu: Annotated[str, Field(min_length=1, max_length=100)] | None = Field(
+        None, description="Catalogue id or alias.", examples=["h100"]
+    )
+
+
+class ModelFields(ModelSubject):
+    """Which files of the model, in which precision and spread over how many GPUs."""
+
     revision: Annotated[str, Field(min_length=1, max_length=200)] | None = Field(
         None, description="Branch, tag or commit; naming one goes past the catalogue."
     )
@@ -70,12 +88,9 @@ class ModelFields(QueryModel):
     explain: Flag = Field(False, description="Include the worked steps.")
 
 
-class GpuFields(QueryModel):
-    """Which GPU."""
+class GpuFields(Subject):
+    """Which GPU, where the catalogue's figures are not the ones."""
 
-    gpu: Annotated[str, Field(min_length=1, max_length=100)] | None = Field(
-        None, description="Catalogue id or alias.", examples=["h100"]
-    )
     gpu_memory_bytes: Count | None = Field(
         None, description="Memory of the GPU, in place of the catalogue's or without one."
     )
@@ -107,23 +122,23 @@ class EngineFields(QueryModel):
     max_model_len: Count | None = None
     max_num_seqs: Count | None = None
     max_num_batched_tokens: Count | None = None
-    block_size: Annotated[Count, Field(le=2**20)] | None = None
+    block_size: Annotated[int, Whole(1, 2**20)] | None = None
     enforce_eager: Flag | None = None
     enable_prefix_caching: Flag | None = None
     disable_hybrid_kv_cache_manager: Flag | None = None
     speculative_method: Words | None = None
-    num_speculative_tokens: Annotated[Natural, Field(le=1024)] | None = None
+    num_speculative_tokens: Annotated[int, Whole(0, 1024)] | None = None
     kv_cache_memory_bytes: Count | None = None
     draft_model: ModelName | None = Field(
         None, description="vLLM: a catalogue model that drafts, on the same GPUs."
     )
-    lora_rank: Annotated[Count, Field(le=4096)] | None = Field(
+    lora_rank: Annotated[int, Whole(1, 4096)] | None = Field(
         None, description="Highest rank of the adapters that vLLM keeps slots for."
     )
-    max_loras: Annotated[Count, Field(le=4096)] = Field(1, description="Slots for adapters.")
+    max_loras: Annotated[int, Whole(1, 4096)] = Field(1, description="Slots for adapters.")
 
 
-class EngineRequest(ModelFields, EngineFields):
+class EngineRequest(EngineFields, ModelFields):
     """A request that can name an engine."""
 
 
@@ -136,12 +151,12 @@ class BudgetFields(QueryModel):
     gpu_memory_used_bytes: Natural = Field(
         0, description="With an engine: memory that other processes hold on each GPU at its start."
     )
-    instances_per_gpu: Annotated[Count, Field(le=64)] = Field(
+    instances_per_gpu: Annotated[int, Whole(1, 64)] = Field(
         1, description="With an engine: instances that share each GPU, one started after another."
     )
 
 
-class BudgetedRequest(EngineRequest, GpuFields, BudgetFields):
+class BudgetedRequest(BudgetFields, EngineRequest, GpuFields):
     """A request that asks what fits."""
 
 
@@ -195,77 +210,95 @@ class CalibratedFields(BodyModel):
     )
 
 
-class KvQuery(EngineRequest, GpuFields):
-    """Bytes of a model's cache."""
+class HeldTokens(Subject):
+    """The sequences asked about."""
 
     context: Count | None = Field(
-        None, description="Tokens held per sequence, prompt and output together."
+        None,
+        description="Tokens held per sequence, prompt and output together.",
+        examples=[8192],
     )
     contexts: Contexts = Field([], description="Further contexts for `by_context`.")
     batch: Count = Field(1, description="Sequences decoding together.")
 
 
-class KvBody(KvQuery, InlineFields):
+class KvQuery(EngineRequest, GpuFields, HeldTokens):
     """Bytes of a model's cache."""
 
 
-class ConcurrencyQuery(BudgetedRequest):
+class KvBody(InlineFields, KvQuery):
+    """Bytes of a model's cache."""
+
+
+class ConcurrencyQuery(BudgetedRequest, HeldTokens):
     """How many sequences fit."""
 
-    context: Count | None = Field(
-        None, description="Tokens held per sequence, prompt and output together."
-    )
-    contexts: Contexts = Field([], description="Further contexts for `by_context`.")
     batch: Count = Field(1, description="Sequences wanted at once; below it, advice is given.")
 
 
-class ConcurrencyBody(ConcurrencyQuery, InlineFields, CalibratedFields):
+class ConcurrencyBody(InlineFields, CalibratedFields, ConcurrencyQuery):
     """How many sequences fit."""
 
 
-class CrossoverQuery(ModelFields, GpuFields, SpeedFields):
-    """Where reading the cache costs as much as reading the weights."""
+class CurvePoints(Subject):
+    """Where on the curve to look."""
 
     models: Annotated[list[ModelName], Field(max_length=8)] = Field(
         [], description="Several models in one picture, instead of `model`."
     )
-    context: Count | None = None
-    contexts: Contexts = Field([])
-    batch: Count | None = None
-    batches: Batches = Field([])
+    context: Count | None = Field(
+        None, description="Tokens per sequence of the first point.", examples=[4096]
+    )
+    contexts: Contexts = Field([], description="Contexts of further points.")
+    batch: Count | None = Field(
+        None, description="Sequences decoding together, of the first point.", examples=[32]
+    )
+    batches: Batches = Field([], description="Batches of further points.")
     format: Literal["json", "svg", "png"] = Field(
         "json", description="A picture instead of the numbers; `Accept` does the same."
     )
 
 
-class CrossoverBody(CrossoverQuery, InlineFields):
+class CrossoverQuery(SpeedFields, ModelFields, GpuFields, CurvePoints):
     """Where reading the cache costs as much as reading the weights."""
 
 
-class PlanQuery(BudgetedRequest, SpeedFields):
-    """From a workload to machines."""
+class CrossoverBody(InlineFields, CrossoverQuery):
+    """Where reading the cache costs as much as reading the weights."""
 
-    concurrent_users: Annotated[Count, Field(le=10**12)] | None = Field(
-        None, description="Users decoding at once; or `request_rate_per_s` with token counts."
+
+class Workload(Subject):
+    """What is to be served, and how well."""
+
+    concurrent_users: Annotated[int, Whole(1, 10**12)] | None = Field(
+        None,
+        description="Users decoding at once; or `request_rate_per_s` with token counts.",
+        examples=[2000],
     )
     context: Count | None = Field(
-        None, description="Tokens held per sequence; else `input_tokens` + `output_tokens`."
+        None,
+        description="Tokens held per sequence; else `input_tokens` + `output_tokens`.",
+        examples=[6000],
     )
-    itl_slo_ms: Positive | None = None
-    ttft_slo_ms: Positive | None = None
-    gpus_per_node: ParallelSize = 8
-    node_overhead_bytes: Natural | None = Field(
-        None, description="Per node, instead of `activation_bytes` and `overhead_bytes`."
-    )
-    spike_headroom: Share = 0.30
-    spare_nodes: Annotated[Natural, Field(le=10**6)] = 1
     input_tokens: Count | None = None
     output_tokens: Count | None = None
     request_rate_per_s: Positive | None = None
+    itl_slo_ms: Positive | None = None
+    ttft_slo_ms: Positive | None = None
+    gpus_per_node: ParallelSize = 8
+    spike_headroom: Share = 0.30
+    spare_nodes: Annotated[int, Whole(0, 10**6)] = 1
+    node_overhead_bytes: Natural | None = Field(
+        None, description="Per node, instead of `activation_bytes` and `overhead_bytes`."
+    )
     prefill_efficiency: Fraction01 = Field(
         0.45, description="Share of the dense peak that prefill reaches."
     )
 
 
-class PlanBody(PlanQuery, InlineFields, CalibratedFields):
+class PlanQuery(SpeedFields, BudgetedRequest, Workload):
+    """From a workload to machines."""
+
+
+class PlanBody(InlineFields, CalibratedFields, PlanQuery):
     """From a workload to machines."""

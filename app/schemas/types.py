@@ -2,8 +2,7 @@
 
 A request exists twice with the same names: as a query model, which reads text and therefore is
 lax, and as its strict subclass for a JSON body, which takes no ``true`` and no ``"7"`` for an
-integer. JSON Schema counts ``3.0`` as an integer, so both take it. The order inside ``Annotated``
-matters: a validator written before ``Field`` would drop the bounds from the OpenAPI document.
+integer. JSON Schema counts ``3.0`` as an integer, so both take it.
 
 ::
 
@@ -14,17 +13,18 @@ matters: a validator written before ``Field`` would drop the bounds from the Ope
 """
 
 import re
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
-from pydantic_core import PydanticCustomError
+from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 MAX_EXACT = 2**53 - 1
 """The largest integer that every JSON reader keeps exact (RFC 8259, section 6)."""
 
 _INTEGER_TEXT = re.compile(r"-?[0-9]{1,20}")
 _NUMBER_TEXT = re.compile(r"-?[0-9]{1,40}(\.[0-9]{1,40})?([eE][+-]?[0-9]{1,3})?")
-_FLAG_TEXT = {"true": True, "false": False, "True": True, "False": False, "1": True, "0": False}
+_FLAG_TEXT = frozenset({"true", "false", "True", "False", "1", "0"})
 
 
 def integral(value: Any) -> Any:
@@ -44,20 +44,35 @@ def finite(value: Any) -> Any:
 
 
 def flag(value: Any) -> Any:
-    """Text only as true, false, 1 or 0; numbers never."""
-    if type(value) is str:
-        if value not in _FLAG_TEXT:
-            raise PydanticCustomError("bool_parsing", "Input should be true or false")
-        return value if value in {"true", "false"} else _FLAG_TEXT[value]
-    if type(value) is not bool:
+    """Text only as true, false, 1 or 0; numbers never. What a text means, the field says."""
+    if type(value) is str and value not in _FLAG_TEXT:
+        raise PydanticCustomError("bool_parsing", "Input should be true or false")
+    if type(value) not in {str, bool}:
         raise PydanticCustomError("bool_type", "Input should be true or false")
     return value
 
 
-Count = Annotated[int, Field(ge=1, le=MAX_EXACT), BeforeValidator(integral)]
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """Bounds of an integer field, both included: ``Annotated[int, Whole(1, 64)]``.
+
+    The whole schema at once: bounds that are added outside a validator are checked, but OpenAPI
+    states the inner ones.
+    """
+
+    low: int
+    high: int = MAX_EXACT
+
+    def __get_pydantic_core_schema__(self, _source: Any, _handler: Any) -> CoreSchema:
+        """An integer within the bounds, from whatever `integral` takes for one."""
+        bounded = core_schema.int_schema(ge=self.low, le=self.high)
+        return core_schema.no_info_before_validator_function(integral, bounded)
+
+
+Count = Annotated[int, Whole(1)]
 """Tokens, sequences, GPUs: at least one."""
 
-Natural = Annotated[int, Field(ge=0, le=MAX_EXACT), BeforeValidator(integral)]
+Natural = Annotated[int, Whole(0)]
 """Bytes and other amounts that may be none."""
 
 Fraction01 = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False), BeforeValidator(finite)]

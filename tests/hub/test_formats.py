@@ -62,7 +62,9 @@ def test_json_that_is_refused(data: bytes, why: str) -> None:
 
 
 def test_an_open_limit_is_read_as_published() -> None:
-    assert parse_object(b'{"time_step_limit": [0.0, Infinity]}') == {"time_step_limit": [0, math.inf]}
+    assert parse_object(b'{"time_step_limit": [0.0, Infinity]}') == {
+        "time_step_limit": [0, math.inf]
+    }
 
 
 def test_the_deepest_json_that_is_read() -> None:
