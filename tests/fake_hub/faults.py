@@ -75,6 +75,14 @@ def _coded(name: str, body: bytes | AsyncIterator[bytes], answer: Answer) -> Ans
     return Answer(answer.status, answer.headers | {"Content-Encoding": name}, body)
 
 
+@functools.cache
+def _bomb() -> bytes:
+    # 100 MB of zeros in 100 kB: one stream, so that a decoder takes it for one body.
+    packer = zlib.compressobj(9, zlib.DEFLATED, 31)
+    million = bytes(1_000_000)
+    return b"".join(packer.compress(million) for _ in range(100)) + packer.flush()
+
+
 _BODIES: dict[Fault, Callable[[Answer, bytes], Answer]] = {
     Fault.SLOW_BODY: lambda answer, body: Answer(
         answer.status, answer.headers, _slowly(body), length=len(body)
@@ -109,11 +117,3 @@ async def _slowly(body: bytes) -> AsyncIterator[bytes]:
 async def _huge() -> AsyncIterator[bytes]:
     for _ in range(GIGABYTE // len(CHUNK)):
         yield CHUNK
-
-
-@functools.cache
-def _bomb() -> bytes:
-    # 100 MB of zeros in 100 kB: one stream, so that a decoder takes it for one body.
-    packer = zlib.compressobj(9, zlib.DEFLATED, 31)
-    million = bytes(1_000_000)
-    return b"".join(packer.compress(million) for _ in range(100)) + packer.flush()

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from app.core.budget import MemoryBudget
 from app.core.cache import CacheLayout
-from app.core.concurrency import capacity_at
+from app.core.concurrency import max_concurrency
 from app.core.load import replica_load
 from app.core.precision import BFLOAT16
 from app.core.weights import Sharding, uniform_storage
@@ -36,7 +36,8 @@ def cases() -> dict[str, Callable[[], object]]:
         budget = MemoryBudget(
             gpu_memory_bytes=80_000_000_000, weight_bytes=load.stages[0].weight_bytes
         )
-        return capacity_at(load, 8192, (budget.kv_budget_bytes,)).whole_sequences
+        per_sequence = load.stages[0].profile.bytes_per_sequence(8192)
+        return int(max_concurrency(budget.kv_budget_bytes, per_sequence))
 
     return {
         "a config read into a shape": lambda: build(Config(_LLAMA_3_8B)),

@@ -11,21 +11,12 @@ from typing import Annotated, Any
 
 import httpx
 from fastapi import FastAPI, Query
-from fastapi.routing import APIRoute
 
 from app.main import create_app
+from app.schemas.concurrency import ConcurrencyAnswer
+from app.schemas.request import ConcurrencyBody, ConcurrencyQuery
 from app.settings import Settings
 from tests.perf.workload import PATH, Workload
-
-
-def service_routes(app: FastAPI) -> dict[str, APIRoute]:
-    """The routes at the measured path by method; empty before there are any."""
-    return {
-        method: route
-        for route in app.routes
-        if isinstance(route, APIRoute) and route.path == PATH
-        for method in route.methods
-    }
 
 
 async def _sample(app: FastAPI) -> bytes:
@@ -66,25 +57,21 @@ def bare() -> Any:
 def empty() -> FastAPI:
     """FastAPI with the service's own models and nothing behind them."""
     service = create_app(Settings.from_environment())
-    routes = service_routes(service)
-    query_model = routes["GET"].dependant.query_params[0].field_info.annotation
-    body_model = routes["POST"].body_field.field_info.annotation
-    answer_model = routes["POST"].response_model or routes["POST"].responses[200]["model"]
-    answers: list[Any] = []
+    answers: list[ConcurrencyAnswer] = []
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        answers.append(answer_model.model_validate(json.loads(await _sample(service))))
+        answers.append(ConcurrencyAnswer.model_validate(json.loads(await _sample(service))))
         yield
 
     app = FastAPI(lifespan=lifespan, telemetry={"tracing": False, "metrics": False, "logs": False})
 
     @app.get(PATH)
-    async def get(query: Annotated[query_model, Query()]) -> answer_model:
+    async def get(query: Annotated[ConcurrencyQuery, Query()]) -> ConcurrencyAnswer:
         return answers[0]
 
     @app.post(PATH)
-    async def post(body: body_model) -> answer_model:
+    async def post(body: ConcurrencyBody) -> ConcurrencyAnswer:
         return answers[0]
 
     return app

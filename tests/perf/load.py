@@ -33,19 +33,27 @@ def sender() -> str:
     return "wrk" if shutil.which("wrk") else "asyncio sockets (wrk is not installed)"
 
 
-def measure(workload: Workload, port: int, seconds: int) -> Sample:
+def measure(workload: Workload, port: int, seconds: float) -> Sample:
     """Send for some seconds on 32 connections, one request at a time on each."""
     if wrk := shutil.which("wrk"):
         return _with_wrk(wrk, workload, port, seconds)
     return uvloop.run(_with_sockets(workload, port, seconds))
 
 
-def _with_wrk(wrk: str, workload: Workload, port: int, seconds: int) -> Sample:
+def _with_wrk(wrk: str, workload: Workload, port: int, seconds: float) -> Sample:
     with tempfile.TemporaryDirectory() as folder:
         script = Path(folder) / "load.lua"
         script.write_text(workload.wrk_script(), encoding="utf-8")
         url = f"http://{HOST}:{port}/"
-        command = [wrk, "-t1", f"-c{CONNECTIONS}", f"-d{seconds}s", "-s", str(script), url]
+        command = [
+            wrk,
+            "-t1",
+            f"-c{CONNECTIONS}",
+            f"-d{max(1, round(seconds))}s",
+            "-s",
+            str(script),
+            url,
+        ]
         output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     report = json.loads(output.strip().rpartition("\n")[2])
     return Sample(
@@ -99,7 +107,7 @@ class _Connection(asyncio.Protocol):
         self.done.set_result(None)
 
 
-async def _with_sockets(workload: Workload, port: int, seconds: int) -> Sample:
+async def _with_sockets(workload: Workload, port: int, seconds: float) -> Sample:
     loop, numbers, start = asyncio.get_running_loop(), count(), perf_counter()
     connections = [
         (
