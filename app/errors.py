@@ -137,9 +137,13 @@ class UnknownGpu(NotFound):
 class UnknownModel(NotFound):
     """No model has this id, neither here nor on the hub (or the token may not know of it)."""
 
-    def __init__(self, model: str, why: str = "") -> None:
+    def __init__(self, model: str, why: str = "", *, nearest: Sequence[str] = ()) -> None:
         self.model = model
-        super().__init__(f"No model {model!r}{': ' + why if why else ''}.", extra={"model": model})
+        hint = f" Nearest in the catalogue: {', '.join(nearest)}." if nearest else ""
+        super().__init__(
+            f"No model {model!r}{': ' + why if why else ''}.{hint}",
+            extra={"model": model} | ({"nearest": list(nearest)} if nearest else {}),
+        )
 
 
 class UnknownRevision(NotFound):

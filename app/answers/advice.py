@@ -67,16 +67,21 @@ class Advisor:
         )
 
     def _more_gpus(self, here: Fit) -> Advice | None:
-        """The smallest doubling of tensor parallelism that holds what was asked for."""
+        """The smallest doubling of tensor parallelism that holds what was asked for, else the one
+        that holds most."""
         if self.request.kv_budget_bytes is not None:
             return None
+        found: dict[int, int] = {}
         size = self.request.tensor_parallel_size * 2
         while size <= MAX_TENSOR_PARALLEL:
-            change: Change = {"tensor_parallel_size": size}
-            if self._found_with(here.context, change) >= self.request.batch:
-                return self._changed(here, "more_gpus", change)
+            found[size] = self._found_with(here.context, {"tensor_parallel_size": size})
+            if found[size] >= self.request.batch:
+                break
             size *= 2
-        return None
+        if not found:
+            return None
+        best = max(found, key=lambda size: found[size])
+        return self._changed(here, "more_gpus", {"tensor_parallel_size": best})
 
     def _changed(self, here: Fit, action: Tried, change: Change) -> Advice | None:
         found = self._found_with(here.context, change)

@@ -48,7 +48,7 @@ def alternatives(
                 nodes=made.nodes,
                 gpus=made.nodes * changed.gpus_per_node,
                 sequences_per_node=made.sequences_per_unit // made.layout.nodes_per_unit,
-                itl_ms=made.itl_seconds * 1000,
+                itl_ms=(made.itl_seconds or 0.0) * 1000,
             )
         )
     found.sort(key=lambda a: (a.gpus, a.itl_ms))

@@ -1,9 +1,9 @@
 """`/concurrency`: formulas (4) and (5), or an engine's blocks, and advice where too little fits."""
 
 from app.answers.advice import Advisor
-from app.answers.deployment import gpu_ref, longest, model_ref
+from app.answers.deployment import contexts_asked, engine_length, gpu_ref, model_ref
 from app.answers.engine import version_notes
-from app.answers.kv import kv_steps, per_gpu_step
+from app.answers.kv import kv_steps, per_gpu_steps
 from app.answers.room import EngineRoom, Fit, Room, room_of
 from app.answers.steps import n, step
 from app.resolve.gpu import ResolvedGpu
@@ -26,15 +26,18 @@ def concurrency_answer(
     Raises:
         InputError: on what can't be deployed, or is missing.
     """
-    wanted = request.context or (request.contexts[0] if request.contexts else None)
-    context, notes = longest(model.shape, wanted)
+    context, notes = contexts_asked(
+        model.shape, request.context, request.contexts, engine_length(request)
+    )
     room = room_of(request, model, gpu, context)
     deployment, budgets = room.deployment, room.budgets
     here = room.at(context)
     cache_dtype, block_size = deployment.layout.attention_dtype.name, None
     if isinstance(room, EngineRoom):
         plan = room.reserve(context).plan
-        cache_dtype, block_size = plan.settings.kv_cache_dtype, plan.block_size
+        block_size = plan.block_size
+        if plan.settings.kv_cache_dtype != "auto":
+            cache_dtype = plan.settings.kv_cache_dtype
         notes = (*notes, *version_notes(request), *plan.assumptions)
     band = budgets.band(here.stage)
     notes = (*notes, *_doubts(here, band))
@@ -56,7 +59,7 @@ def concurrency_answer(
         kv_cache_tokens=here.tokens,
         num_blocks=here.num_blocks,
         block_size=block_size,
-        limited_by=_limit(here, deployment.shape.max_position_embeddings),
+        limited_by=_limit(here, model.shape.longest_context),
         memory=budgets.memory(here.stage),
         by_context=[_at(here if at == context else room.at(at)) for at in contexts],
         advice=[] if enough else Advisor(request, model, gpu).advice(room, here),
@@ -67,15 +70,17 @@ def _at(fit: Fit) -> ConcurrencyAtContext:
     return ConcurrencyAtContext(context=fit.context, max_concurrency=fit.served, fits=fit.fits)
 
 
-def _limit(fit: Fit, longest_position: int | None) -> LimitedBy:
-    if longest_position is not None and fit.context > longest_position:
-        return "max_position_embeddings"
+def _limit(fit: Fit, longest_context: int | None) -> LimitedBy:
     if fit.kv_budget_bytes <= 0:
         return "weights"
     if fit.refusal is not None and fit.ceiling_is == "state_slots":
         return "state_slots"
+    if not fit.fits:
+        return "memory"
     if fit.ceiling is not None and (fit.by_memory is None or fit.ceiling < fit.by_memory):
         return fit.ceiling_is
+    if longest_context is not None and fit.context > longest_context:
+        return "max_position_embeddings"
     return "memory"
 
 
@@ -101,9 +106,12 @@ def _doubts(here: Fit, band: BandBytes | None) -> tuple[str, ...]:
 
 def _steps(room: Room, here: Fit) -> list[Step]:
     deployment = room.deployment
-    lines = kv_steps(deployment, here.context)
+    lines = []
+    if not isinstance(room, EngineRoom):
+        lines = kv_steps(deployment, here.context)
     if deployment.load.gpus > 1:
-        lines.append(per_gpu_step(deployment, here.context))
+        if not isinstance(room, EngineRoom):
+            lines += per_gpu_steps(deployment, here.context)
         lines.append(
             step(
                 "weight_bytes_per_gpu",

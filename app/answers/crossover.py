@@ -2,7 +2,14 @@
 
 from dataclasses import dataclass
 
-from app.answers.deployment import Deployment, deploy, gpu_ref, longest, model_ref, step_weights_of
+from app.answers.deployment import (
+    Deployment,
+    contexts_asked,
+    deploy,
+    gpu_ref,
+    model_ref,
+    step_weights_of,
+)
 from app.answers.kv import kv_steps
 from app.answers.steps import n, number, step
 from app.core.crossover import (
@@ -13,9 +20,9 @@ from app.core.crossover import (
     quantisation_speedup,
 )
 from app.core.decode import decode_bytes_per_step, inter_token_seconds, step_seconds
-from app.core.kv import KvProfile, profile_of
-from app.core.precision import FP8_E4M3, NVFP4
-from app.core.weights import Sharding, StepWeights
+from app.core.kv import KvProfile
+from app.core.weights import StepWeights
+from app.errors import InputError
 from app.resolve.gpu import ResolvedGpu, bandwidth_of
 from app.resolve.model import ResolvedModel
 from app.schemas.answer import Step
@@ -42,7 +49,8 @@ LONG_DOCUMENTS = (4, 65536)
 
 @dataclass(frozen=True, kw_only=True, eq=False, slots=True)
 class Reading:
-    """What decoding reads: by the whole model, and on one GPU of it."""
+    """What decoding reads: on all GPUs of the replica together (`weights`, `profile`), with what
+    ranks repeat counted as often as it is read, and on one of them (`gpu_weights`)."""
 
     weights: StepWeights
     profile: KvProfile
@@ -57,24 +65,20 @@ def reading(request: CrossoverQuery, model: ResolvedModel, gpu: ResolvedGpu | No
         InputError: on what can't be deployed.
     """
     deployment = deploy(request, model, gpu)
-    alone = Deployment(
-        model=model,
-        gpu=None,
-        layout=deployment.layout,
-        sharding=Sharding(),
-        stored=deployment.stored,
-        load=deployment.load,
-        assumptions=(),
-    )
-    weights = step_weights_of(alone, None)
-    if request.weight_bytes is not None:
-        weights = weights.rescaled(request.weight_bytes)
+    one = step_weights_of(deployment, request.weight_bytes)
+    gpus = deployment.load.gpus
     return Reading(
-        weights=weights,
-        profile=deployment.load.whole,
-        gpu_weights=step_weights_of(deployment, request.weight_bytes),
+        weights=one if gpus == 1 else _together(one, deployment, request.weight_bytes),
+        profile=deployment.load.replica_profile,
+        gpu_weights=one,
         deployment=deployment,
     )
+
+
+def _together(one: StepWeights, deployment: Deployment, given: int | None) -> StepWeights:
+    if given is not None and deployment.sharding.expert_parallel_size == 1:
+        return one.rescaled(given)
+    return one.times(deployment.load.gpus)
 
 
 def crossover_answer(
@@ -88,13 +92,12 @@ def crossover_answer(
     read = reading(request, model, gpu)
     deployment = read.deployment
     batches, contexts, notes = _asked(request, deployment)
-    points = [(batch, context) for batch in batches for context in contexts][:MAX_POINTS]
+    points = [(batch, context) for batch in batches for context in contexts]
     yours = points[0]
-    return CrossoverAnswer(
+    answer = CrossoverAnswer(
         model=model_ref(model),
         gpu=gpu_ref(deployment.gpu),
         assumptions=[*deployment.assumptions, *notes, *_assumptions(request, read)],
-        steps=_steps(read, *yours) if request.explain else None,
         kv_cache_dtype=deployment.layout.attention_dtype.name,
         weight_bytes=read.weights.all_bytes,
         kv_bytes_per_token=number(read.profile.bytes_per_token),
@@ -116,26 +119,44 @@ def crossover_answer(
         points=[_point(request, read, batch, context) for batch, context in points],
         regimes=regimes(read, *yours),
     )
+    if request.explain:
+        answer.steps = _steps(request, read, answer)
+    return answer
 
 
 def _asked(
     request: CrossoverQuery, deployment: Deployment
 ) -> tuple[list[int], list[int], tuple[str, ...]]:
-    """The batches and contexts to answer for, each once, the caller's own first."""
+    """The batches and contexts to answer for, each once, the caller's own first.
+
+    Raises:
+        InputError: on `batches` where there are too many points.
+    """
     single = [] if request.batch is None else [request.batch]
     batches = list(dict.fromkeys([*single, *request.batches])) or list(DEFAULT_BATCHES)
     one = [] if request.context is None else [request.context]
     contexts = list(dict.fromkeys([*one, *request.contexts]))
+    notes: tuple[str, ...] = ()
     if contexts:
-        _, notes = longest(deployment.shape, max(contexts))
-        return batches, contexts, notes
-    limit = deployment.shape.max_position_embeddings
-    usual = [at for at in DEFAULT_CONTEXTS if limit is None or at <= limit]
-    return batches, usual or [limit or DEFAULT_CONTEXTS[0]], ()
+        _, notes = contexts_asked(deployment.shape, contexts[0], contexts)
+    else:
+        limit = deployment.shape.longest_context
+        usual = [at for at in DEFAULT_CONTEXTS if limit is None or at <= limit]
+        contexts = usual or [limit or DEFAULT_CONTEXTS[0]]
+    if len(batches) * len(contexts) > MAX_POINTS:
+        rule = f"{len(batches)} batches x {len(contexts)} contexts are over {MAX_POINTS} points"
+        raise InputError.of("batches", rule)
+    return batches, contexts, notes
 
 
 def _assumptions(request: CrossoverQuery, read: Reading) -> list[str]:
     notes = []
+    load = read.deployment.load
+    if load.gpus > 1:
+        notes.append(
+            f"bytes are those that the {load.gpus} GPUs of a replica read together; what ranks "
+            "repeat (latents, KV heads beyond one a rank) is read by each"
+        )
     if read.weights.routed and request.weight_bytes is None:
         notes.append(
             "routed experts are read as a batch is expected to touch them, E x (1 - (1 - k/E)^B) "
@@ -150,6 +171,13 @@ def _assumptions(request: CrossoverQuery, read: Reading) -> list[str]:
                 else ""
             )
         )
+    notes.append(
+        "regimes compare halving the bits of all weights with halving those of the cache, "
+        "recurrent states excepted"
+    )
+    limit, longest = read.deployment.shape.longest_context, LONG_DOCUMENTS[1]
+    if limit is not None and limit < longest:
+        notes.append(f"long documents are cut to the model's own maximum of {limit} tokens")
     return notes
 
 
@@ -168,8 +196,7 @@ def _point(request: CrossoverQuery, read: Reading, batch: int, context: int) -> 
     gpu = read.deployment.gpu
     if gpu is not None:
         load = read.deployment.load
-        per_sequence = load.fullest_stage(context).profile.bytes_per_sequence(context)
-        on_gpu = decode_bytes_per_step(read.gpu_weights.bytes_for(batch), per_sequence, batch)
+        on_gpu = _gpu_bytes(read, batch, context)
         roofline = step_seconds(on_gpu, bandwidth_of(gpu)) * len(load.stages)
         expected = inter_token_seconds(
             roofline,
@@ -186,7 +213,7 @@ def _point(request: CrossoverQuery, read: Reading, batch: int, context: int) -> 
 
 def regimes(read: Reading, batch: int, context: int) -> list[Regime]:
     """Short chat, long documents and the caller's own: what dominates and what to quantise."""
-    limit = read.deployment.shape.max_position_embeddings
+    limit = read.deployment.shape.longest_context
     long_batch, long_context = LONG_DOCUMENTS
     named = (
         ("short_chat", *SHORT_CHAT),
@@ -197,19 +224,14 @@ def regimes(read: Reading, batch: int, context: int) -> list[Regime]:
 
 
 def _regime(read: Reading, name: str, batch: int, context: int) -> Regime:
-    layout = read.deployment.layout
-    halved = NVFP4 if layout.attention_dtype.bits <= FP8_E4M3.bits else FP8_E4M3
-    quantised = profile_of(
-        read.deployment.shape.groups,
-        type(layout)(attention_dtype=halved, model_dtype=layout.model_dtype),
-    )
+    kept = read.profile.state_bytes * batch
     weight_bytes = read.weights.bytes_for(batch)
     kv_bytes = read.profile.total_bytes(context, batch)
     speedup = quantisation_speedup(
         weight_bytes=weight_bytes,
         kv_bytes=kv_bytes,
         quantised_weight_bytes=weight_bytes // 2,
-        quantised_kv_bytes=quantised.total_bytes(context, batch),
+        quantised_kv_bytes=kept + (kv_bytes - kept) // 2,
     )
     return Regime.model_validate(
         {
@@ -226,29 +248,79 @@ def _regime(read: Reading, name: str, batch: int, context: int) -> Regime:
     )
 
 
-def _steps(read: Reading, batch: int, context: int) -> list[Step]:
+def _steps(request: CrossoverQuery, read: Reading, answer: CrossoverAnswer) -> list[Step]:
+    """The curve at the first batch and context, and the first point's decode step."""
+    point = answer.points[0]
+    batch, context = point.batch, point.context
     lines = kv_steps(read.deployment, context)
-    weight_bytes = read.weights.all_bytes
-    per_token = read.profile.bytes_per_token
-    slots = crossover_token_slots(weight_bytes, per_token)
-    if slots is not None:
+    weight_bytes, per_token = read.weights.all_bytes, read.profile.bytes_per_token
+    if read.deployment.load.gpus > 1:
         lines.append(
             step(
-                "crossover_token_slots",
-                "weight_bytes / kv_bytes_per_token, fraction dropped",
-                f"{n(weight_bytes)} / {n(per_token)}",
-                slots,
-                "token slots",
+                "kv_bytes_per_token on all GPUs",
+                "what one token adds on each GPU, summed",
+                f"{read.deployment.load.gpus} GPUs",
+                number(per_token),
+                "bytes per token",
             )
         )
-    here = read.weights.bytes_for(batch)
-    per_sequence = read.profile.bytes_per_sequence(context)
-    lines.append(
+    lines += [
         step(
-            "decode_bytes_per_step",
+            "crossover_token_slots",
+            "weight_bytes / kv_bytes_per_token, fraction dropped",
+            f"{n(weight_bytes)} / {n(per_token)}",
+            answer.crossover_token_slots,
+            "token slots",
+        ),
+        step(
+            f"crossover context at batch {batch}",
+            "the context whose cache, x batch, equals the weights read",
+            f"{n(point.weight_bytes)} / {n(batch)} = cache of one sequence",
+            answer.by_batch[0].context,
+            "tokens",
+        ),
+        step(
+            f"crossover batch at context {context}",
+            "the batch whose cache equals the weights read",
+            f"weights read / {n(read.profile.bytes_per_sequence(context))}",
+            answer.by_context[0].batch,
+            "sequences",
+        ),
+        step(
+            "step_bytes",
             "weight_bytes + kv_bytes_per_sequence x batch",
-            f"{n(here)} + {n(per_sequence)} x {n(batch)}",
-            decode_bytes_per_step(here, per_sequence, batch),
-        )
-    )
-    return lines
+            f"{n(point.weight_bytes)} + {n(read.profile.bytes_per_sequence(context))} x {n(batch)}",
+            point.step_bytes,
+        ),
+    ]
+    gpu = read.deployment.gpu
+    if gpu is None or point.step_ms is None or point.itl_ms is None:
+        return lines
+    load = read.deployment.load
+    on_gpu, bandwidth = _gpu_bytes(read, batch, context), bandwidth_of(gpu)
+    stages = f" x {len(load.stages)}" if len(load.stages) > 1 else ""
+    overhead = f" x (1 + {request.tp_overhead:g})" if request.tensor_parallel_size > 1 else ""
+    return [
+        *lines,
+        step(
+            "step_ms",
+            "bytes that one GPU reads / memory_bandwidth" + (" x stages" if stages else ""),
+            f"{n(on_gpu)} / {n(bandwidth)}{stages}",
+            point.step_ms,
+            "ms",
+        ),
+        step(
+            "itl_ms",
+            "step_ms x (1 + tp_overhead) / efficiency" if overhead else "step_ms / efficiency",
+            f"{n(point.step_ms)}{overhead} / {request.efficiency:g}",
+            point.itl_ms,
+            "ms",
+        ),
+    ]
+
+
+def _gpu_bytes(read: Reading, batch: int, context: int) -> int:
+    """Bytes of a step on the GPU that reads most."""
+    stage = read.deployment.load.fullest_stage(context)
+    per_sequence = stage.profile.bytes_per_sequence(context)
+    return decode_bytes_per_step(read.gpu_weights.bytes_for(batch), per_sequence, batch)

@@ -9,16 +9,28 @@ from app.core.engines.vllm_cache_dtype import checkpoint_cache_dtype
 from app.core.hardware import Gpu
 from app.core.load import ReplicaLoad, replica_load
 from app.core.model import ModelShape
-from app.core.precision import FP8_E4M3, INT4, INT8, NVFP4, Precision, precision
-from app.core.weights import Sharding, StepWeights, StoredBytes, step_weights
+from app.core.precision import (
+    BFLOAT16,
+    FLOAT16,
+    FLOAT32,
+    FP8_E4M3,
+    INT4,
+    INT8,
+    NVFP4,
+    Precision,
+    precision,
+)
+from app.core.weights import Sharding, StepWeights, StoredBytes, loaded_bytes, step_weights
 from app.errors import InputError
 from app.resolve.gpu import ResolvedGpu
 from app.resolve.model import ResolvedModel
 from app.resolve.quantization.loading import weight_storage
 from app.schemas.answer import GpuRef, ModelRef
-from app.schemas.request import ModelFields
+from app.schemas.request import EngineFields, EngineRequest, ModelFields
 
 KEPT = 2048
+
+_ENGINE_ARGUMENTS = frozenset(EngineFields.model_fields) - {"engine", "max_num_seqs"}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, slots=True)
@@ -56,12 +68,15 @@ def deploy(request: ModelFields, model: ResolvedModel, gpu: ResolvedGpu | None) 
         InputError: on a precision or a parallel size that can't be.
     """
     shape = model.shape
-    cache_dtype = attention_precision(request.kv_cache_dtype, shape)
+    computed = _computed_in(request, shape)
+    cache_dtype = attention_precision(request.kv_cache_dtype, shape, computed)
     layout = CacheLayout(
         tensor_parallel_size=request.tensor_parallel_size,
         attention_dtype=cache_dtype,
-        model_dtype=shape.dtype,
+        model_dtype=computed,
     )
+    if gpu is not None and gpu.gpu.mig_profile is not None:
+        _check_slice(request)
     sharding = Sharding(
         tensor_parallel_size=request.tensor_parallel_size,
         pipeline_parallel_size=request.pipeline_parallel_size,
@@ -96,8 +111,39 @@ def deploy(request: ModelFields, model: ResolvedModel, gpu: ResolvedGpu | None) 
             *shape.assumptions,
             *(() if gpu is None else gpu.assumptions),
             *notes,
+            *_ineffective(request),
         ),
     )
+
+
+def _computed_in(request: ModelFields, shape: ModelShape) -> Precision:
+    """What the model computes in: `dtype` where it names a float of 16 bits or more."""
+    if request.dtype in (None, "auto"):
+        return shape.dtype
+    named = precision(request.dtype)
+    return named if named in (FLOAT32, BFLOAT16, FLOAT16) else shape.dtype
+
+
+def _check_slice(request: ModelFields) -> None:
+    """A slice of a GPU has no link to another: one replica has to fit on it alone."""
+    for field in ("tensor_parallel_size", "pipeline_parallel_size"):
+        if getattr(request, field) > 1:
+            raise InputError.of(field, "has to be 1 on a MIG slice, which has no peer link")
+
+
+def _ineffective(request: ModelFields) -> list[str]:
+    """What the request says to no effect, so that nobody believes it was heard."""
+    notes = []
+    if isinstance(request, EngineRequest) and request.engine == "formula":
+        unheard = sorted(request.model_fields_set & _ENGINE_ARGUMENTS)
+        if unheard:
+            notes.append(f"engine=formula takes no account of {', '.join(unheard)}")
+    if request.data_parallel_size > 1:
+        notes.append(
+            f"figures are of one of the {request.data_parallel_size} data-parallel ranks, each of "
+            "which batches and caches for itself"
+        )
+    return notes
 
 
 def _expert_ranks(request: ModelFields) -> int:
@@ -110,9 +156,9 @@ def _expert_ranks(request: ModelFields) -> int:
     return request.tensor_parallel_size * request.data_parallel_size
 
 
-def attention_precision(name: str, shape: ModelShape) -> Precision:
+def attention_precision(name: str, shape: ModelShape, computed: Precision) -> Precision:
     """The precision of cached keys and values; `auto` is the checkpoint's own cache scheme, else
-    the model's precision.
+    the precision the model computes in.
 
     Raises:
         InputError: on `kv_cache_dtype` for a precision without a known size.
@@ -120,7 +166,7 @@ def attention_precision(name: str, shape: ModelShape) -> Precision:
     if name == "auto":
         own = checkpoint_cache_dtype(shape)
         scheme_for_attention_only = own == "fp8" and _has_latents(shape)
-        return shape.dtype if own == "auto" or scheme_for_attention_only else precision(own)
+        return computed if own == "auto" or scheme_for_attention_only else precision(own)
     return _PACKED.get(name) or precision(name, field="kv_cache_dtype")
 
 
@@ -139,9 +185,16 @@ _PACKED = {
     "turboquant_4bit_nc": Precision("turboquant_4bit_nc", Fraction(4)),
     "turboquant_k3v4_nc": Precision("turboquant_k3v4_nc", Fraction(7, 2)),
     "turboquant_3bit_nc": Precision("turboquant_3bit_nc", Fraction(3)),
+    "q8_0": Precision("q8_0", Fraction(17, 2)),
+    "q5_1": Precision("q5_1", Fraction(6)),
+    "q5_0": Precision("q5_0", Fraction(11, 2)),
+    "q4_1": Precision("q4_1", Fraction(5)),
+    "q4_0": Precision("q4_0", Fraction(9, 2)),
+    "iq4_nl": Precision("iq4_nl", Fraction(9, 2)),
 }
 """vLLM's packed caches by the mean bits of an element, without their scales; what the engine
-reserves for them is worked out in `app.core.engines`, scales included."""
+reserves for them is worked out in `app.core.engines`, scales included. llama.cpp's by the bits of
+an element in blocks of 32, scales included."""
 
 
 def step_weights_of(deployment: Deployment, weight_bytes: int | None) -> StepWeights:
@@ -150,6 +203,9 @@ def step_weights_of(deployment: Deployment, weight_bytes: int | None) -> StepWei
     weights = sized(deployment.shape, deployment.stored, deployment.sharding)
     if weight_bytes is None:
         return weights
+    if deployment.sharding.expert_parallel_size > 1:
+        loaded = loaded_bytes(deployment.shape, deployment.stored)
+        return weights.times(Fraction(weight_bytes, max(1, loaded)))
     return weights.rescaled(-(-weight_bytes // deployment.load.gpus))
 
 
@@ -158,21 +214,39 @@ _kept_load = lru_cache(maxsize=KEPT)(replica_load)
 _kept_step_weights = lru_cache(maxsize=KEPT)(step_weights)
 
 
-def longest(shape: ModelShape, context: int | None) -> tuple[int, tuple[str, ...]]:
-    """The context to answer for, and what that takes for granted.
+def contexts_asked(
+    shape: ModelShape, context: int | None, contexts: list[int], max_model_len: int | None = None
+) -> tuple[int, tuple[str, ...]]:
+    """The context to answer for, and what that and the others take for granted.
+
+    The first of `context`, `contexts`, `max_model_len` and the model's own maximum.
 
     Raises:
         InputError: on `context` where none is given and the model states no maximum.
     """
-    limit = shape.max_position_embeddings
-    if context is None:
+    limit = shape.longest_context
+    if context is None and not contexts:
+        if max_model_len is not None:
+            return max_model_len, (f"no context given: max_model_len of {max_model_len} is taken",)
         if limit is None:
             rule = "is needed: the model states no maximum of its own"
             raise InputError.of("context", rule, type="missing")
         return limit, (f"no context given: the model's own maximum of {limit} tokens is taken",)
-    if limit is not None and context > limit:
-        return context, (f"context {context} is beyond the model's own maximum of {limit} tokens",)
-    return context, ()
+    notes = []
+    longest = max([*contexts, context or 0])
+    if limit is not None and longest > limit:
+        notes.append(f"context {longest} is beyond the model's own maximum of {limit} tokens")
+    if max_model_len is not None and longest > max_model_len:
+        notes.append(
+            f"context {longest} is beyond max_model_len {max_model_len}: the engine would turn "
+            "such a request away"
+        )
+    return context or contexts[0], tuple(notes)
+
+
+def engine_length(request: EngineRequest) -> int | None:
+    """`max_model_len`, where an engine heeds it."""
+    return None if request.engine == "formula" else request.max_model_len
 
 
 def model_ref(model: ResolvedModel) -> ModelRef:

@@ -2,8 +2,15 @@
 
 from fractions import Fraction
 
-from app.answers.deployment import Deployment, deploy, gpu_ref, longest, model_ref
-from app.answers.engine import reserve
+from app.answers.deployment import (
+    Deployment,
+    contexts_asked,
+    deploy,
+    engine_length,
+    gpu_ref,
+    model_ref,
+)
+from app.answers.engine import Reserve, reserve
 from app.answers.steps import n, number, step
 from app.core.cache import CacheLayout, CachePart, FullAttention, MlaLatent, SlidingWindow
 from app.core.inventory import Part
@@ -28,8 +35,9 @@ def kv_answer(request: KvQuery, model: ResolvedModel, gpu: ResolvedGpu | None) -
         InputError: on what can't be deployed.
     """
     deployment = deploy(request, model, gpu)
-    wanted = request.context or (request.contexts[0] if request.contexts else None)
-    context, notes = longest(deployment.shape, wanted)
+    context, notes = contexts_asked(
+        deployment.shape, request.context, request.contexts, engine_length(request)
+    )
     answer = _content(request, deployment, context)
     answer.assumptions = [*deployment.assumptions, *notes]
     if request.engine == "vllm":
@@ -85,7 +93,9 @@ def _put_reserve(answer: KvAnswer, request: KvQuery, deployment: Deployment, con
     """Put the engine's reserve in place of the tokens' own bytes."""
     held = reserve(request, deployment, context)
     answer.engine = held.shown(context)
-    answer.kv_cache_dtype = held.plan.settings.kv_cache_dtype
+    resolved = held.plan.settings.kv_cache_dtype
+    if resolved != "auto":
+        answer.kv_cache_dtype = resolved
     answer.assumptions += held.plan.assumptions
     answer.segments = []
     answer.kv_bytes_per_token = number(held.replica_bytes_per_token)
@@ -107,7 +117,34 @@ def _put_reserve(answer: KvAnswer, request: KvQuery, deployment: Deployment, con
         for at in answer.by_context
     ]
     if answer.steps is not None:
-        answer.steps += held.steps(context)
+        answer.steps = _reserve_steps(held, answer, request.batch)
+
+
+def _reserve_steps(held: Reserve, answer: KvAnswer, batch: int) -> list[Step]:
+    """The engine's own arithmetic; the tokens' bytes have no place in it."""
+    lines = held.steps(answer.context)
+    per_sequence = answer.kv_bytes_per_sequence
+    gpus = held.tensor_parallel_size * len(held.plan.stages)
+    if gpus > 1:
+        lines.append(
+            step(
+                "kv_bytes_per_sequence",
+                "the same blocks on every GPU of the replica",
+                f"{n(held.plan.blocks(answer.context))} x "
+                f"({' + '.join(map(n, held.plan.stage_block_bytes))}) x "
+                f"{held.tensor_parallel_size}",
+                per_sequence,
+            )
+        )
+    lines.append(
+        step(
+            "kv_bytes_total",
+            "kv_bytes_per_sequence x batch",
+            f"{n(per_sequence)} x {n(batch)}",
+            answer.kv_bytes_total,
+        )
+    )
+    return lines
 
 
 def parameter_counts(shape: ModelShape) -> Parameters:
@@ -145,10 +182,12 @@ def layer_rows(deployment: Deployment) -> list[LayerRow]:
 
 
 def _row(part: CachePart, layers: int, layout: CacheLayout) -> LayerRow:
+    # What never grows (an encoder's keys) has its bytes under `fixed_bytes` alone.
+    grown = Fraction(0 if part.limit == 0 else part.bytes_per_token(layout), part.stride)
     row = LayerRow(
         kind=part.kind,
         layers=layers,
-        bytes_per_token=number(Fraction(part.bytes_per_token(layout), part.stride)),
+        bytes_per_token=number(grown),
         fixed_bytes=part.fixed_bytes(layout),
         window=part.limit or None,
     )
@@ -185,7 +224,7 @@ def kv_steps(deployment: Deployment, context: int) -> list[Step]:
         lines += [_part_step(part, group.count, layout) for part in group.parts]
     per_token = number(whole.bytes_per_token)
     if len(lines) > 1:
-        growing = " + ".join(n(s.value) for s in lines if s.name == "kv_bytes_per_token")
+        growing = " + ".join(n(s.value or 0) for s in lines if s.name == "kv_bytes_per_token")
         lines.append(
             step(
                 "kv_bytes_per_token",
@@ -195,15 +234,23 @@ def kv_steps(deployment: Deployment, context: int) -> list[Step]:
                 "bytes per token",
             )
         )
-    at = [segment for segment in whole.segments() if segment.from_context <= context][-1]
-    slope = n(at.bytes_per_token)
-    formula = "kv_bytes_per_token x context"
-    written = f"{slope} x {n(context)}"
-    if at.fixed_bytes or at.bytes_per_token != whole.bytes_per_token:
-        formula = "fixed_bytes + bytes_per_token x context, of the segment the context lies in"
-        written = f"{n(at.fixed_bytes)} + {slope} x {n(context)}"
-    lines.append(step("kv_bytes_per_sequence", formula, written, whole.bytes_per_sequence(context)))
+    lines.append(_sequence_step("kv_bytes_per_sequence", whole, context))
     return lines
+
+
+def _sequence_step(name: str, profile: KvProfile, context: int) -> Step:
+    """Formula (2) on the segment that the context lies in."""
+    at = [segment for segment in profile.segments() if segment.from_context <= context][-1]
+    slope = n(at.bytes_per_token)
+    formula, written = "kv_bytes_per_token x context", f"{slope} x {n(context)}"
+    if at.fixed_bytes or at.bytes_per_token != profile.bytes_per_token:
+        formula = "fixed_bytes + bytes_per_token x context, of the segment the context lies in"
+        written = f"{n(at.fixed_bytes)} + {written}"
+    if profile.context_shards > 1:
+        formula += ", whole tokens on the fullest rank"
+    if any(term.stride > 1 for term in profile.terms):
+        formula += ", whole entries"
+    return step(name, formula, written, profile.bytes_per_sequence(context))
 
 
 def _part_step(part: CachePart, layers: int, layout: CacheLayout) -> Step:
@@ -266,20 +313,21 @@ def _steps(deployment: Deployment, context: int, batch: int) -> list[Step]:
         )
     )
     if deployment.load.gpus > 1:
-        lines.append(per_gpu_step(deployment, context))
+        lines += per_gpu_steps(deployment, context)
     return lines
 
 
-def per_gpu_step(deployment: Deployment, context: int) -> Step:
-    """One sequence's bytes on the fullest GPU: heads split over TP, or replicated beyond."""
-    load = deployment.load
-    stage = load.fullest_stage(context)
-    whole = load.whole.bytes_per_sequence(context)
-    here = stage.profile.bytes_per_sequence(context)
-    ways = Fraction(whole, here) if here else Fraction(1)
-    return step(
-        "kv_bytes_per_sequence_per_gpu",
-        "KV heads split over tensor_parallel_size, none below one head a GPU",
-        f"{n(whole)} / {n(ways)}" if here else "0",
-        here,
-    )
+def per_gpu_steps(deployment: Deployment, context: int) -> list[Step]:
+    """The same on the fullest GPU: KV heads split over TP and none below one a GPU, latents
+    repeated, layers split over the stages of a pipeline, tokens over context-parallel ranks."""
+    profile = deployment.load.fullest_stage(context).profile
+    return [
+        step(
+            "kv_bytes_per_token_per_gpu",
+            "formula (1) over the heads, layers and tokens that one GPU holds",
+            f"of {n(deployment.load.whole.bytes_per_token)} on one of {deployment.load.gpus} GPUs",
+            number(profile.bytes_per_token),
+            "bytes per token",
+        ),
+        _sequence_step("kv_bytes_per_sequence_per_gpu", profile, context),
+    ]

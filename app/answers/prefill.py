@@ -1,32 +1,17 @@
-"""The prompts' share of a plan: users behind a request rate, and the compute that prefill takes.
+"""The prompts' share of a plan: users behind a request rate, and how fast a replica prefills.
 
 A first-order model with its assumptions stated: a prompt token costs 2 FLOPs an active parameter
 (Kaplan et al., arXiv:2001.08361, section 2.1), reached at a stated share of the dense peak.
 """
 
-from dataclasses import dataclass
 from math import ceil
 
 from app.answers.deployment import Deployment
-from app.answers.steps import n, step
-from app.core.plan import Plan
+from app.core.plan import Prompts
 from app.errors import InputError
-from app.schemas.answer import Step
-from app.schemas.plan import Prefill
 from app.schemas.request import PlanQuery
 
 _PEAK_NAMES = {"bfloat16": "bf16", "float16": "fp16", "float32": "tf32"}
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class PrefillNeed:
-    """What prefill asks of a plan."""
-
-    nodes: int
-    meets_slo: bool
-    shown: Prefill
-    step: Step
-    assumptions: tuple[str, ...]
 
 
 def users_of(request: PlanQuery) -> tuple[int, int | None, tuple[str, ...]]:
@@ -54,66 +39,55 @@ def users_of(request: PlanQuery) -> tuple[int, int | None, tuple[str, ...]]:
     return users, context, (*notes, note)
 
 
-def prefill_need(
-    request: PlanQuery, deployment: Deployment, made: Plan, users: int
-) -> PrefillNeed | None:
-    """What the prompts need; None where the request says nothing of them.
+def prompts_of(request: PlanQuery, deployment: Deployment, gpus: int) -> Prompts | None:
+    """The prompts of a workload on replicas of `gpus` GPUs; None where the request names none.
 
     Raises:
-        InputError: on `gpu` where its peak is not known.
+        InputError: on `gpu` where its peak is not known, on `input_tokens` where a promise needs
+            them.
     """
-    prompt = request.input_tokens
-    if prompt is None:
+    if request.input_tokens is None:
         if request.ttft_slo_ms is not None:
             raise InputError.of("input_tokens", "is needed for ttft_slo_ms", type="missing")
         return None
-    peak = _peak(deployment)
-    load, layout = deployment.load, made.layout
-    flop_per_token = 2 * deployment.shape.parameters.active
-    replica_rate = peak * load.gpus * request.prefill_efficiency / flop_per_token
-    node_rate = replica_rate * layout.replicas_per_unit / layout.nodes_per_unit
-    ttft_ms = prompt / replica_rate * 1000
-    needed = _tokens_per_s(request, made, users, prompt)
-    nodes = ceil(needed / node_rate) if needed else 0
-    slo = request.ttft_slo_ms
-    return PrefillNeed(
-        nodes=nodes,
-        meets_slo=slo is None or ttft_ms <= slo,
-        shown=Prefill(
-            prefill_tokens_per_s=needed,
-            prefill_tokens_per_s_per_node=node_rate,
-            ttft_ms=ttft_ms,
-            nodes_for_prefill=nodes,
-        ),
-        step=step(
-            "5. nodes_for_prefill",
-            "prompt tokens per s / (peak x GPUs x efficiency / 2 FLOPs an active parameter)",
-            f"{n(needed)} / ({n(peak)} x {load.gpus} x {request.prefill_efficiency:g}"
-            f" / {n(flop_per_token)})",
-            nodes,
-            "nodes",
-        ),
-        assumptions=(
-            f"prefill reaches {request.prefill_efficiency:g} of the dense peak and counts "
-            "2 FLOPs a token and active parameter; attention's own FLOPs are left out",
-            "ttft_ms is one prompt alone on a replica, without queueing",
-        ),
+    speed = peak_of(deployment) * gpus * request.prefill_efficiency
+    return Prompts(
+        input_tokens=request.input_tokens,
+        tokens_per_s_per_replica=speed / flop_per_token(deployment),
+        request_rate_per_s=request.request_rate_per_s,
+        output_tokens=request.output_tokens,
+        ttft_slo_seconds=None if request.ttft_slo_ms is None else request.ttft_slo_ms / 1000,
     )
 
 
-def _tokens_per_s(request: PlanQuery, made: Plan, users: int, prompt: int) -> float:
-    if request.request_rate_per_s is not None:
-        return request.request_rate_per_s * prompt
-    if request.output_tokens is None:
-        return 0.0
-    return users / (request.output_tokens * made.itl_seconds) * prompt
+def flop_per_token(deployment: Deployment) -> int:
+    """FLOPs of one prompt token: 2 an active parameter."""
+    return 2 * deployment.shape.parameters.active
 
 
-def _peak(deployment: Deployment) -> int:
-    gpu = deployment.gpu
-    name = _PEAK_NAMES.get(deployment.shape.dtype.name, deployment.shape.dtype.name)
+def peak_of(deployment: Deployment) -> int:
+    """Dense FLOP/s of one GPU in the model's precision.
+
+    Raises:
+        InputError: on `gpu` where it is not known.
+    """
+    gpu, dtype = deployment.gpu, deployment.layout.model_dtype.name
+    name = _PEAK_NAMES.get(dtype, dtype)
     peak = None if gpu is None else gpu.dense_peak(name)
     if peak is None:
         rule = f"has no known dense {name} peak, which prefill needs"
         raise InputError.of("gpu", rule, type="missing")
     return peak
+
+
+def prefill_assumptions(request: PlanQuery) -> tuple[str, ...]:
+    """What the prefill figures rest on."""
+    notes = [
+        f"prefill reaches {request.prefill_efficiency:g} of the dense peak and counts 2 FLOPs a "
+        "token and active parameter; attention's own FLOPs are left out",
+        "prefill and decode share the GPUs' time: the nodes that each would need alone add up",
+        "ttft_ms is one prompt alone on a replica, without queueing",
+    ]
+    if request.request_rate_per_s is None and request.output_tokens is not None:
+        notes.append("every user asks again as soon as an answer of output_tokens is through")
+    return tuple(notes)

@@ -8,10 +8,12 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+MAX_NAME = 200
 MODELS_FILE = Path(__file__).with_name("data") / "models.json"
 
 
@@ -20,7 +22,7 @@ class CatalogueModel:
     """One model. Compared by identity: the catalogue is read once.
 
     Attributes:
-        id: Hub id `org/name`, or a name of our own for the text's hypothetical models.
+        id: Hub id `org/name`, or a name of our own for a model that nobody published.
         aliases: Short names that mean this model and no other.
         revision: Commit that the facts were read at, where known.
         facts: Fields of its config.json, nested as they are there.
@@ -57,6 +59,11 @@ class ModelCatalogue:
         """The model of this id or alias, in any case, or None."""
         return self._by_name.get(name.lower())
 
+    def nearest(self, name: str) -> tuple[str, ...]:
+        """The three ids or aliases that are most like `name`."""
+        wanted = name.lower()[:MAX_NAME]
+        return tuple(get_close_matches(wanted, list(self._by_name), n=3, cutoff=0.0))
+
 
 @cache
 def model_catalogue() -> ModelCatalogue:
@@ -64,16 +71,7 @@ def model_catalogue() -> ModelCatalogue:
     raw = MODELS_FILE.read_bytes()
     document = json.loads(raw)
     models = tuple(
-        CatalogueModel(
-            id=entry["id"],
-            aliases=tuple(entry["aliases"]),
-            revision=entry["revision"],
-            facts=entry["facts"],
-            parameters=entry["parameters"],
-            checkpoint_bytes=entry["checkpoint_bytes"],
-            sources=entry["sources"],
-            checked=entry["checked"],
-        )
+        CatalogueModel(**{**entry, "aliases": tuple(entry["aliases"])})
         for entry in document["models"]
     )
     digest = hashlib.sha256(raw).hexdigest()

@@ -108,6 +108,28 @@ class KvProfile:
         return Segment(from_context=start, fixed_bytes=fixed, bytes_per_token=slope)
 
 
+def merged(profiles: tuple[KvProfile, ...], *, times: int) -> KvProfile:
+    """Several GPUs' profiles as one, each counted `times` times."""
+    terms: dict[tuple[int | None, int], int] = {}
+    for profile in profiles:
+        for term in profile.terms:
+            key = (term.limit, term.stride)
+            terms[key] = terms.get(key, 0) + term.bytes_per_entry * times
+    return KvProfile(
+        terms=_terms(terms),
+        fixed_bytes=sum(profile.fixed_bytes for profile in profiles) * times,
+        state_bytes=sum(profile.state_bytes for profile in profiles) * times,
+        context_shards=profiles[0].context_shards,
+    )
+
+
+def _terms(sizes: dict[tuple[int | None, int], int]) -> tuple[Term, ...]:
+    return tuple(
+        Term(limit=limit, stride=stride, bytes_per_entry=size)
+        for (limit, stride), size in sizes.items()
+    )
+
+
 def profile_of(
     groups: tuple[LayerGroup, ...],
     layout: CacheLayout,
@@ -137,10 +159,7 @@ def profile_of(
                 key = (part.limit, part.stride)
                 terms[key] = terms.get(key, 0) + per_entry
     return KvProfile(
-        terms=tuple(
-            Term(limit=limit, stride=stride, bytes_per_entry=size)
-            for (limit, stride), size in terms.items()
-        ),
+        terms=_terms(terms),
         fixed_bytes=fixed,
         state_bytes=state,
         context_shards=context_shards,

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from app.core.cache import CacheLayout
-from app.core.kv import KvProfile, profile_of
+from app.core.kv import KvProfile, merged, profile_of
 from app.core.model import ModelShape
 from app.core.parallel import pipeline_stages, split_evenly
 from app.core.weights import Sharding, StoredBytes, gpu_weight_bytes, loaded_bytes
@@ -45,6 +45,13 @@ class ReplicaLoad:
         stages = sum(stage.profile.bytes_per_sequence(context) for stage in self.stages)
         return stages * self.tensor_parallel_size
 
+    @property
+    def replica_profile(self) -> KvProfile:
+        """One sequence's cache on all GPUs of the replica, as terms in its length."""
+        return merged(
+            tuple(stage.profile for stage in self.stages), times=self.tensor_parallel_size
+        )
+
     def fullest_stage(self, context: int) -> Stage:
         """The stage that needs most bytes for one sequence of this length."""
         return max(self.stages, key=lambda stage: stage.profile.bytes_per_sequence(context))
@@ -59,7 +66,8 @@ def replica_load(
     decode_context_parallel_size: int = 1,
     weight_bytes: int | None = None,
 ) -> ReplicaLoad:
-    """Place a model; `weight_bytes` (total) replaces the computed weights, split evenly.
+    """Place a model; `weight_bytes` (total) replaces the computed weights: split evenly, or in
+    proportion to what was computed where whole experts are dealt out.
 
     Raises `InputError` on `tensor_parallel_size` or `pipeline_parallel_size` where the heads or
     the layers do not divide, on `decode_context_parallel_size` where it does not divide TP.
@@ -77,12 +85,12 @@ def replica_load(
     ranges: tuple[range | None, ...] = (None,)
     if pp > 1:
         ranges = pipeline_stages(model.num_hidden_layers, pp)
-    even = None if weight_bytes is None else -(-weight_bytes // (tp * pp))
+    loaded = loaded_bytes(model, stored)
     stages = tuple(
         Stage(
-            weight_bytes=gpu_weight_bytes(model, stored, sharding, layers)
-            if even is None
-            else even,
+            weight_bytes=_stage_bytes(
+                gpu_weight_bytes(model, stored, sharding, layers), loaded, weight_bytes, sharding
+            ),
             profile=profile_of(
                 model.groups,
                 layout,
@@ -98,8 +106,16 @@ def replica_load(
         num_speculative_tokens=layout.num_speculative_tokens,
     )
     return ReplicaLoad(
-        weight_bytes=loaded_bytes(model, stored) if weight_bytes is None else weight_bytes,
+        weight_bytes=loaded if weight_bytes is None else weight_bytes,
         whole=profile_of(model.groups, one_gpu),
         stages=stages,
         tensor_parallel_size=tp,
     )
+
+
+def _stage_bytes(computed: int, loaded: int, given: int | None, sharding: Sharding) -> int:
+    if given is None:
+        return computed
+    if sharding.expert_parallel_size > 1:
+        return -(-computed * given // max(1, loaded))
+    return -(-given // (sharding.tensor_parallel_size * sharding.pipeline_parallel_size))

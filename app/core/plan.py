@@ -40,20 +40,54 @@ class Workload:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Machine:
-    """A node: its GPUs (all alike) and what they reach in practice."""
+    """A node: its GPUs (all alike), the bandwidth of each in bytes/s, and the shares of it that
+    are reached in practice."""
 
     gpus_per_node: int
-    gpu_memory_bytes: int
     memory_bandwidth_bytes_per_s: int
     efficiency: float = DEFAULT_EFFICIENCY
     tp_overhead: float = DEFAULT_TP_OVERHEAD
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Prompts:
+    """The prompts' share of a workload.
+
+    `tokens_per_s_per_replica` is how fast one replica prefills. The rate of requests is given, or
+    follows from `output_tokens` (a user asks again when an answer is through), or is left out.
+    """
+
+    input_tokens: int
+    tokens_per_s_per_replica: float
+    request_rate_per_s: float | None = None
+    output_tokens: int | None = None
+    ttft_slo_seconds: float | None = None
+
+    @property
+    def ttft_seconds(self) -> float:
+        """Time to first token of one prompt alone on a replica, in seconds."""
+        return self.input_tokens / self.tokens_per_s_per_replica
+
+    def tokens_per_s(self, users: int, itl_seconds: float) -> float:
+        """Prompt tokens a second of all users together."""
+        if self.request_rate_per_s is not None:
+            return self.request_rate_per_s * self.input_tokens
+        if self.output_tokens is None:
+            return 0.0
+        return users / (self.output_tokens * itl_seconds) * self.input_tokens
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Layout:
-    """How replicas sit on nodes: several on one, or one over several."""
+    """How replicas sit on nodes. A unit is what repeats: one node with as many whole replicas as
+    it holds, or the nodes that one replica spans.
+
+    `ranks_per_replica` are data-parallel ranks that share one set of experts: each batches and
+    caches for itself, none runs without the others.
+    """
 
     gpus_per_replica: int
+    ranks_per_replica: int
     replicas_per_unit: int
     nodes_per_unit: int
 
@@ -62,74 +96,74 @@ class Layout:
         """GPUs of a unit that work."""
         return self.gpus_per_replica * self.replicas_per_unit
 
+    @property
+    def ranks_per_unit(self) -> int:
+        """Independent batches of a unit."""
+        return self.ranks_per_replica * self.replicas_per_unit
 
-def layout_on_nodes(gpus_per_replica: int, gpus_per_node: int) -> Layout:
+
+def layout_on_nodes(
+    gpus_per_replica: int, gpus_per_node: int, *, ranks_per_replica: int = 1
+) -> Layout:
     """Whole replicas on a node while they fit; beyond, a replica takes whole nodes."""
-    if gpus_per_replica <= gpus_per_node:
-        return Layout(
-            gpus_per_replica=gpus_per_replica,
-            replicas_per_unit=gpus_per_node // gpus_per_replica,
-            nodes_per_unit=1,
-        )
+    fit = gpus_per_node // gpus_per_replica
     return Layout(
         gpus_per_replica=gpus_per_replica,
-        replicas_per_unit=1,
-        nodes_per_unit=-(-gpus_per_replica // gpus_per_node),
+        ranks_per_replica=ranks_per_replica,
+        replicas_per_unit=max(1, fit),
+        nodes_per_unit=1 if fit else -(-gpus_per_replica // gpus_per_node),
     )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Plan:
-    """The answer. Bytes and sequences "per unit" are those of the nodes a replica layout repeats
-    over: one node, but where a replica spans several. `nodes` is None where no number of nodes
-    serves the workload (`limited_by` says why)."""
+    """The answer. Bytes, sequences and rates "per unit" are those of a layout's unit.
+
+    `sequences_by_memory` and `sequences_per_rank` are of one independent batch. Times are None
+    where not even one sequence fits; `nodes` is None where no number of nodes serves the workload
+    (`limited_by` says why).
+    """
 
     layout: Layout
     kv_bytes_per_sequence: int
     kv_bytes_total: int
     kv_bytes_per_unit: int
     sequences_by_memory: int
+    sequences_per_rank: int
     sequences_per_unit: int
-    step_bytes_per_gpu: int
-    step_seconds: float
-    itl_seconds: float
+    step_bytes_per_gpu: int | None
+    step_seconds: float | None
+    itl_seconds: float | None
     meets_slo: bool
     units_for_kv: int | None
     units_for_latency: int | None
+    prompt_tokens_per_s: float | None
+    units_for_work: int | None
     nodes: int | None
     limited_by: str
-    tokens_per_s_per_unit: float
 
     @property
-    def nodes_for_kv(self) -> int | None:
-        """Nodes that hold every user's cache, before headroom."""
-        return self._nodes(self.units_for_kv)
-
-    @property
-    def nodes_for_latency(self) -> int | None:
-        """Nodes at the sequences per node that meet the SLO, before headroom."""
-        return self._nodes(self.units_for_latency)
-
-    @property
-    def nodes_before_headroom(self) -> int | None:
-        """The larger of the two."""
-        if self.nodes_for_kv is None or self.nodes_for_latency is None:
+    def units(self) -> int | None:
+        """Units before headroom."""
+        if self.units_for_kv is None or self.units_for_work is None:
             return None
-        return max(self.nodes_for_kv, self.nodes_for_latency)
+        return max(self.units_for_kv, self.units_for_work)
 
-    @property
-    def tokens_per_s(self) -> float:
-        """Tokens per second of all nodes before headroom."""
-        units = self.units_for_latency or 0
-        return self.tokens_per_s_per_unit * max(units, self.units_for_kv or 0)
-
-    def _nodes(self, units: int | None) -> int | None:
+    def nodes_of(self, units: int | None) -> int | None:
+        """Nodes of so many units."""
         return None if units is None else units * self.layout.nodes_per_unit
 
+    @property
+    def tokens_per_s_per_unit(self) -> float:
+        """Tokens that a full unit makes in a second."""
+        return self.sequences_per_unit / self.itl_seconds if self.itl_seconds else 0.0
 
-def with_headroom(nodes: int, *, spike_headroom: float, spare_nodes: int) -> int:
-    """Step 6: ceil(nodes x (1 + headroom) + spare), in the decimals the caller wrote."""
-    return ceil(nodes * (1 + decimal(spike_headroom)) + spare_nodes)
+
+def with_headroom(units: int, layout: Layout, *, spike_headroom: float, spare_nodes: int) -> int:
+    """Step 6, in nodes: whole units with the headroom, in the decimals the caller wrote, and the
+    spare nodes."""
+    grown = ceil(units * (1 + decimal(spike_headroom)))
+    return grown * layout.nodes_per_unit + spare_nodes
 
 
 def sequences_within_latency(
@@ -159,88 +193,106 @@ def plan(
     workload: Workload,
     machine: Machine,
     *,
+    layout: Layout,
     kv_bytes_per_unit: int,
     kv_bytes_per_sequence: int,
     sequences_by_memory: int,
+    prompts: Prompts | None = None,
     spike_headroom: float = DEFAULT_SPIKE_HEADROOM,
     spare_nodes: int = DEFAULT_SPARE_NODES,
 ) -> Plan:
     """Work out the six steps.
 
-    `weights` are what a step reads on one GPU; `kv_bytes_per_unit` what the nodes of one layout
-    unit leave for the cache; `sequences_by_memory` how many whole sequences one replica holds.
+    `weights` are what a step reads on one GPU; `kv_bytes_per_unit` what a unit's GPUs leave for
+    the cache; `kv_bytes_per_sequence` what one sequence takes (or an engine reserves) on all GPUs
+    that hold it; `sequences_by_memory` how many whole ones an independent batch holds.
     """
-    layout = layout_on_nodes(load.gpus, machine.gpus_per_node)
-    context = workload.context
+    users, context = workload.concurrent_users, workload.context
     stage = load.fullest_stage(context)
-    total = kv_bytes_per_sequence * workload.concurrent_users
-
-    ceiling = min(sequences_by_memory, workload.max_num_seqs or sequences_by_memory)
-    ceiling = min(ceiling, ceil(Fraction(workload.concurrent_users, layout.replicas_per_unit)))
-    wanted, limited_by = ceiling, "memory"
-    if sequences_by_memory == 0:
-        limited_by = "weights" if kv_bytes_per_unit <= 0 else "memory"
-    elif workload.max_num_seqs is not None and workload.max_num_seqs < sequences_by_memory:
-        limited_by = "max_num_seqs"
+    per_sequence = stage.profile.bytes_per_sequence(context)
+    ceiling, limited_by = _ceiling(workload, layout, sequences_by_memory, kv_bytes_per_unit)
+    wanted = ceiling
     if workload.itl_slo_seconds is not None and ceiling:
+        allowed = step_bytes_within(
+            workload.itl_slo_seconds,
+            machine.memory_bandwidth_bytes_per_s,
+            efficiency=machine.efficiency,
+            tp_overhead=machine.tp_overhead,
+            tensor_parallel_size=load.tensor_parallel_size,
+        )
+        # The stages of a pipeline read one after another: each gets its part of the time.
         wanted = sequences_within_latency(
             stage=stage,
             weights=weights,
             context=context,
             at_most=ceiling,
-            # The stages of a pipeline read one after another: each gets its part of the time.
-            step_bytes=step_bytes_within(
-                workload.itl_slo_seconds,
-                machine.memory_bandwidth_bytes_per_s,
-                efficiency=machine.efficiency,
-                tp_overhead=machine.tp_overhead,
-                tensor_parallel_size=load.tensor_parallel_size,
-            )
-            // len(load.stages),
+            step_bytes=allowed // len(load.stages),
         )
-        if wanted < ceiling:
-            limited_by = "latency"
-    shown = max(1, wanted)
-    step_bytes = decode_bytes_per_step(
-        weights.bytes_for(shown), stage.profile.bytes_per_sequence(context), shown
-    )
-    roofline = step_seconds(step_bytes, machine.memory_bandwidth_bytes_per_s) * len(load.stages)
-    itl = inter_token_seconds(
-        roofline,
-        efficiency=machine.efficiency,
-        tp_overhead=machine.tp_overhead,
-        tensor_parallel_size=load.tensor_parallel_size,
-    )
-    per_unit = min(wanted * layout.replicas_per_unit, workload.concurrent_users)
+        limited_by = "latency" if wanted < ceiling else limited_by
+    step_bytes = roofline = itl = None
+    if sequences_by_memory:
+        shown = max(1, wanted)
+        step_bytes = decode_bytes_per_step(weights.bytes_for(shown), per_sequence, shown)
+        roofline = step_seconds(step_bytes, machine.memory_bandwidth_bytes_per_s)
+        roofline *= len(load.stages)
+        itl = inter_token_seconds(
+            roofline,
+            efficiency=machine.efficiency,
+            tp_overhead=machine.tp_overhead,
+            tensor_parallel_size=load.tensor_parallel_size,
+        )
+    total = kv_bytes_per_sequence * users
+    per_unit = min(wanted * layout.ranks_per_unit, users)
     units_for_kv = _units(total, kv_bytes_per_unit) if sequences_by_memory else None
-    units_for_latency = _units(workload.concurrent_users, per_unit)
-    units = (
-        None
-        if units_for_kv is None or units_for_latency is None
-        else max(units_for_kv, units_for_latency)
-    )
+    units_for_latency = units_for_work = _units(users, per_unit)
+    asked, meets_slo = None, wanted > 0
+    if prompts is not None and itl is not None and units_for_latency is not None:
+        asked = prompts.tokens_per_s(users, itl)
+        prefill = asked / (prompts.tokens_per_s_per_replica * layout.replicas_per_unit)
+        units_for_work = ceil(users / per_unit + prefill)
+        if units_for_work > max(units_for_latency, units_for_kv or 0):
+            limited_by = "prefill"
+        slo = prompts.ttft_slo_seconds
+        if slo is not None and prompts.ttft_seconds > slo:
+            limited_by, meets_slo = "ttft", False
     nodes = None
-    if units is not None:
-        nodes = with_headroom(
-            units * layout.nodes_per_unit, spike_headroom=spike_headroom, spare_nodes=spare_nodes
-        )
+    units = _larger(units_for_kv, units_for_work)
+    if units is not None and meets_slo:
+        nodes = with_headroom(units, layout, spike_headroom=spike_headroom, spare_nodes=spare_nodes)
     return Plan(
         layout=layout,
         kv_bytes_per_sequence=kv_bytes_per_sequence,
         kv_bytes_total=total,
         kv_bytes_per_unit=kv_bytes_per_unit,
         sequences_by_memory=sequences_by_memory,
+        sequences_per_rank=wanted,
         sequences_per_unit=per_unit,
         step_bytes_per_gpu=step_bytes,
         step_seconds=roofline,
         itl_seconds=itl,
-        meets_slo=wanted > 0,
+        meets_slo=meets_slo,
         units_for_kv=units_for_kv,
         units_for_latency=units_for_latency,
+        prompt_tokens_per_s=asked,
+        units_for_work=units_for_work,
         nodes=nodes,
         limited_by=limited_by,
-        tokens_per_s_per_unit=per_unit / itl if per_unit else 0.0,
     )
+
+
+def _ceiling(
+    workload: Workload, layout: Layout, sequences_by_memory: int, kv_bytes_per_unit: int
+) -> tuple[int, str]:
+    """Sequences of one batch that memory, the engine and the users themselves allow, and which of
+    the three is least."""
+    if sequences_by_memory == 0:
+        return 0, "weights" if kv_bytes_per_unit <= 0 else "memory"
+    limits = [(sequences_by_memory, "memory")]
+    if workload.max_num_seqs is not None:
+        limits.append((workload.max_num_seqs, "max_num_seqs"))
+    share = ceil(Fraction(workload.concurrent_users, layout.ranks_per_unit))
+    limits.append((share, "concurrent_users"))
+    return min(limits, key=lambda limit: limit[0])
 
 
 def _units(amount: int, per_unit: int) -> int | None:
@@ -248,3 +300,7 @@ def _units(amount: int, per_unit: int) -> int | None:
     if amount == 0:
         return 0
     return -(-amount // per_unit) if per_unit > 0 else None
+
+
+def _larger(one: int | None, other: int | None) -> int | None:
+    return None if one is None or other is None else max(one, other)

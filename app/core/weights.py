@@ -242,9 +242,12 @@ class StepWeights:
 
     def rescaled(self, total_bytes: int) -> "StepWeights":
         """The same mix at another total, rounded to whole bytes."""
-        factor = Fraction(total_bytes, self.all_bytes) if self.all_bytes else Fraction(0)
         if not self.routed:
             return StepWeights(always_bytes=total_bytes)
+        return self.times(Fraction(total_bytes, max(1, self.all_bytes)))
+
+    def times(self, factor: Fraction | int) -> "StepWeights":
+        """Everything `factor` times, rounded to whole bytes."""
         return StepWeights(
             always_bytes=round(self.always_bytes * factor),
             routed=tuple((size * factor, experts, k) for size, experts, k in self.routed),

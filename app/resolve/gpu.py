@@ -53,6 +53,7 @@ def requested_gpu(
             id="custom",
             name="custom GPU",
             memory_bytes=memory or 0,
+            memory_bytes_cuda=memory,
             memory_bandwidth_bytes_per_s=bandwidth,
             source="request",
         )
@@ -60,7 +61,7 @@ def requested_gpu(
     resolved = resolve_gpu(fields.gpu, gpu_spec)
     if memory is not None:
         changed = replace(
-            resolved.gpu, memory_bytes=memory, memory_bytes_reported=None, memory_bytes_cuda=None
+            resolved.gpu, memory_bytes=memory, memory_bytes_reported=None, memory_bytes_cuda=memory
         )
         resolved = replace(resolved, gpu=changed)
     if bandwidth is not None:

@@ -13,7 +13,7 @@ from cachetools import LRUCache
 
 from app.catalog.models import CatalogueModel, ModelCatalogue
 from app.core.model import ModelShape
-from app.errors import InputError, UnknownArchitecture
+from app.errors import HubOffline, InputError, UnknownArchitecture, UnknownModel
 from app.hub.facts import ModelFiles, WeightFacts
 from app.resolve.architectures import build
 from app.resolve.architectures.assumed import assumed_dense
@@ -158,17 +158,20 @@ class ModelResolver:
 
     async def _from_files(self, request: ModelRequest) -> ResolvedModel:
         name = request.model or ""
-        if "/" not in name and request.source == "any" and request.revision is None:
-            rule = "is no alias of the catalogue; hub ids are written org/name"
-            raise InputError.of("model", rule, type="unknown_alias")
         entry = self._catalogue.find(name)
-        repo_id = entry.id if entry is not None else name
-        files = await self._files.fetch_model(
-            repo_id,
-            request.revision or "main",
-            gguf_file=request.gguf_file,
-            use_local_cache=request.source != "hub",
-        )
+        try:
+            files = await self._files.fetch_model(
+                name if entry is None else entry.id,
+                request.revision or "main",
+                gguf_file=request.gguf_file,
+                use_local_cache=request.source != "hub",
+            )
+        except (UnknownModel, HubOffline):
+            if "/" in name:
+                raise
+            # Old hub ids have no organisation; a name that the hub does not have is an alias of ours
+            # misspelt.
+            raise UnknownModel(name, nearest=self._catalogue.nearest(name)) from None
         key = (
             files.requested_id,
             files.resolved_id,

@@ -37,7 +37,7 @@ class Step(AnswerModel):
     name: str
     formula: str
     substituted: str
-    value: float | int
+    value: float | int | None = Field(description="null where there is no such number.")
     unit: str
 
 

@@ -10,8 +10,8 @@ class PerGpuKv(AnswerModel):
     """Bytes on the GPU that holds most."""
 
     kv_bytes_per_token: float | int
-    kv_bytes_per_sequence: int | None
-    kv_bytes_total: int | None
+    kv_bytes_per_sequence: int
+    kv_bytes_total: int
     state_bytes_per_sequence: int
 
 
@@ -83,16 +83,16 @@ class KvAnswer(Answer):
     """Bytes of a model's cache."""
 
     kv_cache_dtype: str
-    context: int | None
+    context: int
     batch: int
     kv_bytes_per_token: float | int = Field(
         description="What the next token adds once every window is full; whole but for "
         "compressed caches."
     )
-    kv_bytes_per_sequence: int | None = Field(
+    kv_bytes_per_sequence: int = Field(
         description="Everything one sequence holds, recurrent state included."
     )
-    kv_bytes_total: int | None
+    kv_bytes_total: int
     state_bytes_per_sequence: int
     per_gpu: PerGpuKv
     segments: list[KvSegment] = Field(

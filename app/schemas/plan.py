@@ -16,14 +16,16 @@ PlanLimit = Literal[
 class Prefill(AnswerModel):
     """The prompts' share of the work."""
 
-    prefill_tokens_per_s: float = Field(description="What the workload asks for.")
+    prefill_tokens_per_s: float | None = Field(description="What the workload asks for.")
     prefill_tokens_per_s_per_node: float
     ttft_ms: float = Field(description="One prompt alone on a replica.")
-    nodes_for_prefill: int
+    nodes_for_prefill: float | None = Field(
+        description="Nodes that would do nothing else; decode's share of the time adds to it."
+    )
 
 
 class Alternative(AnswerModel):
-    """Another way to serve the same workload."""
+    """Another way to serve the same workload, fewest GPUs first."""
 
     gpu: str
     tensor_parallel_size: int
@@ -51,15 +53,19 @@ class PlanAnswer(Answer):
     sequences_per_node: int
     sequences_per_replica: int
     weight_bytes: int
-    kv_bytes_per_sequence: int
+    kv_bytes_per_sequence: int = Field(
+        description="On all GPUs that hold it, repeated heads and latents included."
+    )
     kv_bytes_total: int
     kv_bytes_per_node: int
     kv_budget_band_bytes: BandBytes | None = Field(
         None, description="With an engine: budget of one GPU, nine starts of ten."
     )
-    step_bytes_per_gpu: int
-    step_ms: float = Field(description="Roofline.")
-    itl_ms: float = Field(description="With efficiency and communication.")
+    step_bytes_per_gpu: int | None
+    step_ms: float | None = Field(description="Roofline; null where nothing fits.")
+    itl_ms: float | None = Field(
+        description="With efficiency and communication; null where nothing fits."
+    )
     meets_slo: bool
     tokens_per_s_per_node: float
     tokens_per_s: float = Field(description="Of the nodes before headroom.")

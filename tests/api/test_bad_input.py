@@ -30,7 +30,6 @@ BODIES: list[tuple[str, dict[str, Any], str]] = [
     ("kv", {"model": "https://example.com/org/name"}, "model"),
     ("kv", {"model": "a/" + "b" * 300}, "model"),
     ("kv", {"model": "org/..", "source": "hub"}, "model"),
-    ("kv", {"model": "no-such-alias"}, "model"),
     ("kv", {"model": "llama-3-8b", "context": 0}, "context"),
     ("kv", {"model": "llama-3-8b", "context": -1}, "context"),
     ("kv", {"model": "llama-3-8b", "context": 1e30}, "context"),
@@ -110,6 +109,14 @@ async def test_an_unknown_gpu_is_not_found_and_the_three_nearest_are_named(
     response = await client.get("/concurrency", params={"model": "llama-3-8b", "gpu": "h10"})
     assert response.status_code == 404
     assert len(response.json()["nearest"]) == 3
+
+
+async def test_an_unknown_alias_is_not_found_and_the_nearest_are_named(
+    client: httpx.AsyncClient,
+) -> None:
+    response = await client.get("/kv", params={"model": "llama3-8b"})
+    assert response.status_code == 404
+    assert "llama-3-8b" in response.json()["nearest"]
 
 
 async def test_a_context_beyond_the_models_own_maximum_is_answered_and_said(

@@ -1,5 +1,6 @@
 """What the four calculations promise beyond the text's own numbers."""
 
+import math
 from typing import Any
 
 import httpx
@@ -248,3 +249,128 @@ async def test_whole_experts_are_dealt_out(client: httpx.AsyncClient) -> None:
         client, "concurrency", **request, enable_expert_parallel=True, data_parallel_size=2
     )
     assert alike["memory"] == dealt["memory"]
+
+
+async def test_ranks_that_share_experts_are_planned_together(client: httpx.AsyncClient) -> None:
+    request = {
+        "model": "deepseek-v3",
+        "gpu": "h200",
+        "concurrent_users": 10,
+        "context": 6000,
+        "spike_headroom": 0.0,
+        "spare_nodes": 0,
+        "data_parallel_size": 16,
+        "enable_expert_parallel": True,
+    }
+    plan = await ask(client, "plan", **request)
+    # Each of 16 GPUs holds 16 of 256 experts: none runs without the others.
+    assert plan["gpus_per_replica"] == 16
+    assert (plan["nodes"], plan["gpus"], plan["replicas"]) == (2, 16, 1)
+    # Its own total given as `weight_bytes` changes nothing but the last byte of the rounding.
+    given = await ask(client, "plan", **request, weight_bytes=plan["weight_bytes"])
+    assert given["step_bytes_per_gpu"] == pytest.approx(plan["step_bytes_per_gpu"], abs=2)
+
+
+async def test_prefill_and_decode_share_the_time(client: httpx.AsyncClient) -> None:
+    request = {
+        "model": "llama-3-70b",
+        "gpu": "h100",
+        "tensor_parallel_size": 8,
+        "request_rate_per_s": 50,
+        "input_tokens": 2000,
+        "output_tokens": 300,
+        "itl_slo_ms": 60,
+        "ttft_slo_ms": 1000,
+        "spike_headroom": 0.0,
+        "spare_nodes": 0,
+    }
+    plan = await ask(client, "plan", **request)
+    # 50/s x 300 x 0.06 s = 900 users.
+    assert plan["concurrent_users"] == 900
+    # 50 x 2,000 tokens/s x 2 x 70,553,706,496 FLOP / (989.5e12 x 8 x 0.45) = 3.961 nodes,
+    prefill = 100_000 * 2 * 70_553_706_496 / (989.5e12 * 8 * 0.45)
+    assert plan["prefill"]["nodes_for_prefill"] == pytest.approx(prefill, rel=1e-3)
+    # and decode's share on top.
+    decode = 900 / plan["sequences_per_node"]
+    assert plan["nodes"] == math.ceil(prefill + decode)
+    assert plan["limited_by"] == "prefill"
+    for other in plan["alternatives"]:
+        changed = {name: other[name] for name in ("gpu", "tensor_parallel_size", "kv_cache_dtype")}
+        assert (await ask(client, "plan", **{**request, **changed}))["nodes"] == other["nodes"]
+
+
+async def test_replicas_over_two_nodes_come_in_pairs(client: httpx.AsyncClient) -> None:
+    plan = await ask(
+        client,
+        "plan",
+        model="llama-3-70b",
+        gpu="h100",
+        tensor_parallel_size=16,
+        concurrent_users=2000,
+        context=6000,
+        spike_headroom=0.25,
+        spare_nodes=0,
+    )
+    assert plan["gpus_per_replica"] == 16
+    assert plan["nodes"] % 2 == 0
+    assert plan["replicas"] == plan["nodes"] // 2
+    # Every line of the arithmetic is about the same nodes as the fields are.
+    steps = {step["name"]: step["value"] for step in plan["steps"]}
+    assert steps["5. tokens_per_s"] == plan["tokens_per_s"]
+    assert steps["4. sequences per 2 nodes"] == 2 * plan["sequences_per_node"]
+
+
+async def test_the_crossover_of_a_replica_counts_what_its_ranks_repeat(
+    client: httpx.AsyncClient,
+) -> None:
+    request = {"model": "deepseek-v3", "gpu": "h200", "batch": 32, "context": 4096}
+    one = await ask(client, "crossover", **request)
+    eight = await ask(client, "crossover", **request, tensor_parallel_size=8)
+    # The latent stands on every rank: 61 x 576 x 2 B, eight times.
+    assert (one["kv_bytes_per_token"], eight["kv_bytes_per_token"]) == (70_272, 8 * 70_272)
+    assert eight["crossover_token_slots"] == eight["weight_bytes"] // (8 * 70_272)
+    point = eight["points"][0]
+    # What all GPUs read is what one reads, eight times.
+    assert point["step_ms"] / 1000 * 4.8e12 * 8 == pytest.approx(point["step_bytes"], rel=1e-6)
+
+
+async def test_what_limits_is_what_binds(client: httpx.AsyncClient) -> None:
+    cases = [
+        ("llama-3-70b", 9000, "weights"),
+        ("llama-3-8b", 1_000_000, "memory"),
+        ("llama-3-8b", 9000, "max_position_embeddings"),
+        ("llama-3-8b", 8000, "memory"),
+    ]
+    for model, context, limit in cases:
+        answer = await ask(client, "concurrency", model=model, context=context, **H100)
+        assert answer["limited_by"] == limit, (model, context)
+
+
+async def test_what_has_no_effect_is_said(client: httpx.AsyncClient) -> None:
+    answer = await ask(
+        client, "concurrency", model="llama-3-8b", context=8, gpu_memory_utilization=0.5, **H100
+    )
+    assert any("gpu_memory_utilization" in line for line in answer["assumptions"])
+    listed = await ask(client, "kv", model="llama-3-8b", contexts=[4096, 131072])
+    assert any("131072" in line for line in listed["assumptions"])
+
+
+async def test_the_models_precision_is_the_caches(client: httpx.AsyncClient) -> None:
+    # 4 bytes an element in place of 2.
+    answer = await ask(client, "kv", model="llama-3-8b", dtype="float32")
+    assert answer["kv_bytes_per_token"] == 2 * 131_072
+
+
+async def test_a_longrope_model_keeps_its_own_maximum(client: httpx.AsyncClient) -> None:
+    # Its config states 131,072 positions; engines take 4,096 unless told otherwise.
+    name = {"model": "microsoft/Phi-3-mini-128k-instruct"}
+    answer = await ask(client, "concurrency", **name, context=131_072, **H100)
+    assert not any("maximum" in line for line in answer["assumptions"])
+
+
+async def test_slices_of_a_gpu_do_not_work_together(client: httpx.AsyncClient) -> None:
+    request = {"model": "llama-3-70b", "gpu": "h100:1g.10gb", "context": 4096}
+    answer = await ask(client, "concurrency", **request)
+    assert {"more_gpus"} & {row["action"] for row in answer["advice"]} == set()
+    refused = await client.post("/concurrency", json={**request, "tensor_parallel_size": 2})
+    assert refused.status_code == 422

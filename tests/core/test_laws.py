@@ -199,7 +199,9 @@ def test_a_pipeline_holds_every_layer_once(count: int, stages: int) -> None:
 def test_headroom_is_taken_in_decimals(
     nodes: int, headroom: float, spare: int, expected: int
 ) -> None:
-    assert with_headroom(nodes, spike_headroom=headroom, spare_nodes=spare) == expected
+    layout = layout_on_nodes(8, 8)
+    found = with_headroom(nodes, layout, spike_headroom=headroom, spare_nodes=spare)
+    assert found == expected
 
 
 @pytest.mark.parametrize(
@@ -209,3 +211,15 @@ def test_headroom_is_taken_in_decimals(
 def test_replicas_on_nodes(replica: int, node: int, per_unit: int, nodes: int) -> None:
     layout = layout_on_nodes(replica, node)
     assert (layout.replicas_per_unit, layout.nodes_per_unit) == (per_unit, nodes)
+
+
+def test_a_replica_over_two_nodes_gets_whole_pairs_and_then_spares() -> None:
+    # 3 pairs x 1.3 = 3.9, so 4 pairs; and a spare
+    layout = layout_on_nodes(16, 8)
+    assert with_headroom(3, layout, spike_headroom=0.3, spare_nodes=1) == 9
+
+
+def test_ranks_that_share_experts_stand_together() -> None:
+    # 16 ranks of one GPU: one replica over two nodes, 16 batches
+    layout = layout_on_nodes(16, 8, ranks_per_replica=16)
+    assert (layout.nodes_per_unit, layout.ranks_per_unit, layout.gpus_used) == (2, 16, 16)
