@@ -4,7 +4,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from fractions import Fraction
 from functools import cache
 from pathlib import Path
@@ -234,26 +234,15 @@ def _names(entries: Iterable[GpuEntry]) -> dict[str, tuple[GpuEntry, bool]]:
 def _entry(record: Mapping[str, Any]) -> GpuEntry:
     capability = record["compute_capability"]
     link = record["interconnect"] or {}
-    gpu = Gpu(
-        id=record["id"],
-        name=record["name"],
-        driver_name=record["driver_name"],
-        vendor=record["vendor"],
-        architecture=record["architecture"],
-        memory_bytes=record["memory_bytes"],
-        memory_bytes_reported=record["memory_bytes_reported"],
-        memory_bytes_cuda=record["memory_bytes_cuda"],
-        memory_bandwidth_bytes_per_s=record["memory_bandwidth_bytes_per_s"],
-        memory_type=record["memory_type"],
-        unified_memory=record["unified_memory"],
-        compute_capability=None if capability is None else parse_capability(capability),
-        dense_peaks=tuple(record["dense_peak_flop_per_s"].items()),
-        dtypes=frozenset(record["dtypes"]),
-        interconnect_bytes_per_s=link.get("one_way_bytes_per_s"),
-        interconnect_pair_bytes_per_s=link.get("pair_one_way_bytes_per_s"),
-        gpus_per_node=record["gpus_per_node"],
-        max_scaleup_gpus=record["max_scaleup_gpus"],
-    )
+    own = {
+        "compute_capability": None if capability is None else parse_capability(capability),
+        "dense_peaks": tuple(record["dense_peak_flop_per_s"].items()),
+        "dtypes": frozenset(record["dtypes"]),
+        "interconnect_bytes_per_s": link.get("one_way_bytes_per_s"),
+        "interconnect_pair_bytes_per_s": link.get("pair_one_way_bytes_per_s"),
+    }
+    same = {field.name: record[field.name] for field in fields(Gpu) if field.name in record}
+    gpu = Gpu(**(same | own))
     return GpuEntry(
         gpu=gpu,
         aliases=tuple(record["aliases"]),

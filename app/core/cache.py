@@ -1,10 +1,10 @@
 """The vocabulary of cache parts: what one layer keeps for one sequence.
 
 A part is a frozen fact about an architecture. Given a `CacheLayout` (how the model is deployed)
-it says how many bytes one token adds on one rank, how many tokens it keeps, and what it keeps
-whatever the length. Bytes here are content: what the tokens themselves need. What an engine
-reserves on top (blocks, padding, tokens in flight) is worked out in `app.core.engines` from the
-same parts.
+it says how many bytes one token adds on one rank and what it keeps whatever the length; by
+itself, up to which context it grows. Bytes here are content: what the tokens themselves need.
+What an engine reserves on top (blocks, padding, tokens in flight) is worked out in
+`app.core.engines` from the same parts.
 """
 
 from abc import ABC, abstractmethod
@@ -40,10 +40,6 @@ class CachePart(ABC):
         """Bytes one sequence takes in one layer on one rank whatever its length."""
         return 0
 
-    def tokens_held(self, context: int) -> int:
-        """Tokens kept of a sequence of `context` tokens."""
-        return context
-
     @property
     def limit(self) -> int | None:
         """Context from which the part stops growing, or None where it never does."""
@@ -78,10 +74,6 @@ class SlidingWindow(FullAttention):
     kind: ClassVar[str] = "sliding_window"
     window: int
 
-    def tokens_held(self, context: int) -> int:
-        """At most the window."""
-        return min(context, self.window)
-
     @property
     def limit(self) -> int | None:
         """The window."""
@@ -109,10 +101,6 @@ class ConvWindow(CachePart):
         heads = kv_heads_per_rank(self.num_key_value_heads, layout.tensor_parallel_size)
         return ceil(heads * self.width * layout.model_dtype.bytes_per_element)
 
-    def tokens_held(self, context: int) -> int:
-        """At most the window."""
-        return min(context, self.window)
-
     @property
     def limit(self) -> int | None:
         """The window."""
@@ -125,10 +113,6 @@ class ChunkedLocal(FullAttention):
 
     kind: ClassVar[str] = "chunked_local"
     chunk: int
-
-    def tokens_held(self, context: int) -> int:
-        """At most the chunk: what a sequence of this length has needed at its fullest."""
-        return min(context, self.chunk)
 
     @property
     def limit(self) -> int | None:
@@ -196,10 +180,6 @@ class PooledIndexer(CachePart):
         """Room for one unfinished pool."""
         return self.pool * self.open_token_bytes
 
-    def tokens_held(self, context: int) -> int:
-        """Whole pools."""
-        return context // self.pool
-
     @property
     def stride(self) -> int:
         """Tokens a pool."""
@@ -223,10 +203,6 @@ class CompressedLatent(CachePart):
         """Bytes of one stored entry."""
         return self.entry_bytes
 
-    def tokens_held(self, context: int) -> int:
-        """Whole groups of `compress_ratio` tokens."""
-        return context // self.compress_ratio
-
     @property
     def stride(self) -> int:
         """Tokens an entry."""
@@ -248,10 +224,6 @@ class WindowedLatent(CachePart):
         """Bytes of one stored entry."""
         return self.entry_bytes
 
-    def tokens_held(self, context: int) -> int:
-        """At most the window."""
-        return min(context, self.window)
-
     @property
     def limit(self) -> int | None:
         """The window."""
@@ -268,10 +240,6 @@ class CrossAttention(FullAttention):
     def fixed_bytes(self, layout: CacheLayout) -> int:
         """K and V of every encoder position."""
         return self.encoder_tokens * FullAttention.bytes_per_token(self, layout)
-
-    def tokens_held(self, context: int) -> int:
-        """No decoder token adds to it."""
-        return 0
 
     @property
     def limit(self) -> int | None:

@@ -108,11 +108,6 @@ class Weight:
         """Parameters of all copies."""
         return self.elements * self.occurrences * self.experts
 
-    @property
-    def active_total(self) -> int:
-        """Parameters that take part in one token's forward pass."""
-        return self.elements * self.occurrences * self.active
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ParameterCount:

@@ -24,7 +24,7 @@ from app.errors import (
 from app.hub.ask import Asker, Deadline, Observer, Subject
 from app.hub.budget import Budget
 from app.hub.config import HubConfig
-from app.hub.facts import GgufFile, ModelFiles, ModelInfo, WeightFacts
+from app.hub.facts import ModelFiles, WeightFacts
 from app.hub.flight import Flights
 from app.hub.folder import CachedModels, read_local_weights
 from app.hub.names import check_filename, check_repo_id, check_revision
@@ -174,17 +174,6 @@ class HubClient:
             notes=_notes(repo_id, ref),
         )
 
-    async def fetch_gguf(self, repo_id: str, revision: str, filename: str) -> GgufFile:
-        """The header of a GGUF file; `fetch_model(gguf_file=...)` tells the commit as well.
-
-        Raises:
-            KvmathError: as `fetch_model`.
-        """
-        files = await self.fetch_model(repo_id, revision, gguf_file=filename)
-        if files.gguf is None:
-            raise AssertionError("a named GGUF file is read or refused")
-        return files.gguf
-
     async def fetch_weights(self, files: ModelFiles) -> WeightFacts:
         """What the checkpoint of `files` stores, by the cheapest statement that settles it.
 
@@ -209,24 +198,6 @@ class HubClient:
         key = _Key("weights", files.resolved_id, files.commit, str(files.is_params_json))
         weights, _ = await self._fact(key, build, self._config.header_timeout_s)
         return weights
-
-    async def fetch_info(self, repo_id: str, revision: str = "main") -> ModelInfo:
-        """What the hub says about a repository without showing its files.
-
-        Raises:
-            KvmathError: as `fetch_model`.
-        """
-        check_repo_id(repo_id)
-        check_revision(revision)
-
-        async def build(files: HubFiles) -> ModelInfo:
-            info = await files.info()
-            if info.commit is not None:
-                files.pin = Pin(info.repo_id, info.commit)
-            return info
-
-        info, _ = await self._fact(_Key("info", repo_id, revision), build, self._config.timeout_s)
-        return info
 
     async def _fact(
         self, key: _Key, build: Callable[[HubFiles], Awaitable[T]], seconds: float

@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from app.core.model import ModelShape
 from app.resolve.architectures import build
 from app.resolve.architectures.fields import Config
 
@@ -54,11 +53,6 @@ def decisive_fields(config: Mapping[str, Any]) -> dict[str, Any]:
     for label in LABELS:
         recorded.get(label)
     return recorded.kept()
-
-
-def same_shape(one: ModelShape, other: ModelShape) -> bool:
-    """Whether two shapes cache and weigh the same."""
-    return (one.groups, one.weights, one.dtype) == (other.groups, other.weights, other.dtype)
 
 
 def catalogue_differences(

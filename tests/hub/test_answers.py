@@ -51,10 +51,6 @@ async def test_a_renamed_model_is_reported_by_its_new_name(hub: FakeHub, client:
     files = await client.fetch_model("old/name")
     assert (files.requested_id, files.resolved_id) == ("old/name", "org/model")
     assert files.notes == ("the hub knows old/name as org/model",)
-    info = await client.fetch_info("old/name")
-    assert info.repo_id == "org/model"
-    # The query survived the redirect.
-    assert hub.asked("/api/models/org/model")[0].params[0] == ("expand", "sha")
 
 
 async def test_files_are_of_one_commit_even_if_the_branch_moves(
@@ -149,8 +145,6 @@ async def test_offline_asks_nothing(hub: FakeHub, make_client: MakeClient) -> No
     client = make_client(offline=True)
     with pytest.raises(HubOffline):
         await client.fetch_model("org/model")
-    with pytest.raises(HubOffline):
-        await client.fetch_info("org/model")
     assert hub.requests == []
 
 

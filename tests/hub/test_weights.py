@@ -159,10 +159,11 @@ async def test_of_several_gguf_files_none_is_chosen(hub: FakeHub, client: HubCli
     with pytest.raises(NoModelFiles) as caught:
         await client.fetch_model("org/gguf")
     assert caught.value.extra["files"] == ["m-Q4.gguf", "m-Q8.gguf"]
-    gguf = await client.fetch_gguf("org/gguf", "main", "m-Q8.gguf")
-    assert gguf.tensor_bytes == GGUF_TOTAL
+    files = await client.fetch_model("org/gguf", gguf_file="m-Q8.gguf")
+    assert files.gguf is not None
+    assert files.gguf.tensor_bytes == GGUF_TOTAL
     with pytest.raises(NoModelFiles, match=r"m-Q2\.gguf"):
-        await client.fetch_gguf("org/gguf", "main", "m-Q2.gguf")
+        await client.fetch_model("org/gguf", gguf_file="m-Q2.gguf")
 
 
 async def test_the_parts_of_a_split_gguf_add_up(hub: FakeHub, client: HubClient) -> None:
@@ -183,7 +184,9 @@ async def test_a_gguf_header_is_read_in_growing_ranges(hub: FakeHub, client: Hub
     tokens = ("tokenizer.ggml.tokens", "[str]", ["x" * 92] * 25_000)
     content = gguf_bytes([*GGUF_MODEL, tokens], GGUF_TENSORS)
     hub.add("org/gguf", {"m.gguf": content}, large=frozenset({"m.gguf"}))
-    assert (await client.fetch_gguf("org/gguf", "main", "m.gguf")).tensor_bytes == GGUF_TOTAL
+    files = await client.fetch_model("org/gguf")
+    assert files.gguf is not None
+    assert files.gguf.tensor_bytes == GGUF_TOTAL
     # 25,000 strings of 100 bytes each: beyond 2 MB, within 4 MB.
     assert [seen.headers["range"] for seen in hub.cdn.requests] == [
         "bytes=0-999999",
@@ -196,7 +199,7 @@ async def test_a_gguf_header_has_a_limit(hub: FakeHub, make_client: MakeClient) 
     tokens = ("tokenizer.ggml.tokens", "[str]", ["x" * 92] * 25_000)
     hub.add("org/gguf", {"m.gguf": gguf_bytes([*GGUF_MODEL, tokens], GGUF_TENSORS)})
     with pytest.raises(HubBadAnswer, match="beyond 1500000 bytes"):
-        await make_client(max_gguf_bytes=1_500_000).fetch_gguf("org/gguf", "main", "m.gguf")
+        await make_client(max_gguf_bytes=1_500_000).fetch_model("org/gguf")
 
 
 @pytest.mark.parametrize(
@@ -208,16 +211,16 @@ async def test_a_gguf_file_that_is_none(hub: FakeHub, client: HubClient, content
         await client.fetch_model("org/gguf")
 
 
-async def test_model_info(hub: FakeHub, client: HubClient) -> None:
-    hub.add("org/open", {"config.json": LLAMA, "a.bin": b""}, gated="manual", private=False)
-    info = await client.fetch_info("org/open")
-    assert (info.repo_id, info.commit, info.gated) == ("org/open", COMMIT, True)
-    assert info.files == ("config.json", "a.bin")
-    expanded = [value for key, value in hub.asked("/api/models")[0].params if key == "expand"]
+async def test_model_info_is_asked_for_the_counts(hub: FakeHub, client: HubClient) -> None:
+    hub.add("org/open", {"config.json": LLAMA})
+    weights = await client.fetch_weights(await client.fetch_model("org/open"))
+    assert (weights.total_bytes, weights.source) == (None, "unknown")
+    expanded = [value for key, value in hub.asked("/api/models")[-1].params if key == "expand"]
     assert "safetensors" in expanded
 
 
 async def test_model_info_that_is_none(hub: FakeHub, client: HubClient) -> None:
+    files = await client.fetch_model("org/model")
     hub.fault("/api/models", Fault.HTML)
     with pytest.raises(HubBadAnswer, match="is not JSON"):
-        await client.fetch_info("org/model")
+        await client.fetch_weights(files)

@@ -15,7 +15,6 @@ from app.core.cache import (
     FullAttention,
     MlaLatent,
     RecurrentState,
-    SlidingWindow,
     SparseIndexer,
     WindowedLatent,
 )
@@ -142,11 +141,6 @@ def model_facts(shape: ModelShape) -> Facts:
         else 0,
         split_widths=_split_widths(shape),
     )
-
-
-def is_windowed(part: CachePart) -> bool:
-    """Whether a layer keeps only the last tokens of ordinary attention."""
-    return isinstance(part, SlidingWindow)
 
 
 def _split_widths(shape: ModelShape) -> tuple[tuple[int, str], ...]:
