@@ -148,7 +148,7 @@ def _write_picture(
     output: Path, asked: list[tuple[CrossoverQuery, ResolvedModel]], gpu: ResolvedGpu | None
 ) -> None:
     from app.render.crossover_chart import crossover_chart  # noqa: PLC0415 -- numbers need no picture
-    from app.render.crossover_curve import crossover_curve  # noqa: PLC0415 -- as above
+    from app.render.crossover_curve import crossover_curve, crossover_frame  # noqa: PLC0415 -- as above
 
     kind: Literal["svg", "png"]
     if output.suffix == ".svg":
@@ -158,7 +158,7 @@ def _write_picture(
     else:
         raise InputError.of("output", "must end in .svg or .png")
     curves = tuple(crossover_curve(query, model, gpu) for query, model in asked)
-    output.write_bytes(crossover_chart(curves, kind))
+    output.write_bytes(crossover_chart(crossover_frame(asked[0][0]), curves, kind))
 
 
 def _print_json(value: Any) -> None:

@@ -10,7 +10,7 @@ from app.answers.calculations import CROSSOVER, canonical
 from app.answers.kept import Answered, answered, key_of
 from app.deps import Services
 from app.render.crossover_chart import PictureFormat, crossover_chart
-from app.render.crossover_curve import crossover_curve
+from app.render.crossover_curve import crossover_curve, crossover_frame
 from app.resolve.gpu import requested_gpu
 from app.schemas.request import CrossoverQuery
 
@@ -67,7 +67,7 @@ async def _draw(asked: CrossoverQuery, kind: PictureFormat, services: Services) 
     curves = tuple(
         crossover_curve(one, model, gpu) for one, model in zip(each, models, strict=True)
     )
-    draw = partial(crossover_chart, curves, kind)
+    draw = partial(crossover_chart, crossover_frame(asked), curves, kind)
     content = await anyio.to_thread.run_sync(draw, limiter=_ONE_AT_A_TIME)
     return answered(
         content,
