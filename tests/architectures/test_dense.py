@@ -401,3 +401,25 @@ def test_no_value_crashes_a_family(model_type: str) -> None:
                 shape_from_config({**config, name: value})
             except KvmathError:
                 continue
+
+
+def test_minimax_m2_under_its_first_model_type() -> None:
+    # norms of queries and keys over their full width, 62 layers: 62 x (48 + 8) x 128 = 444416
+    first = shape_from_config({"model_type": "minimax", "architectures": ["MiniMaxM2ForCausalLM"]})
+    later = shape_from_config({"model_type": "minimax_m2"})
+    assert first.parameters.total == later.parameters.total == 228_689_748_992
+
+
+@pytest.mark.parametrize(
+    ("config", "traits"),
+    [
+        ({"dual_chunk_attention_config": {"chunk_size": 262144}}, {"dual_chunk_attention"}),
+        ({"use_sliding_window": True, "max_window_layers": 3}, {"windows_in_some_layers"}),
+        ({"use_sliding_window": True, "max_window_layers": 0}, set()),
+        ({"use_sliding_window": False, "max_window_layers": 3}, set()),
+    ],
+)
+def test_what_engines_ask_of_a_qwen(config: dict[str, Any], traits: set[str]) -> None:
+    for model_type in ("qwen2", "qwen3"):
+        shape = shape_from_config({"model_type": model_type, "num_hidden_layers": 6, **config})
+        assert shape.traits == traits

@@ -354,3 +354,32 @@ def test_impossible_configs_are_refused_by_field(config: dict[str, Any], field: 
     with pytest.raises(InputError) as refused:
         shape_from_config(config)
     assert any(field in ".".join(map(str, error.loc)) for error in refused.value.errors)
+
+
+@pytest.mark.parametrize(
+    ("model_type", "architecture", "generates"),
+    [
+        ("internvl_chat", "InternVLChatModel", True),
+        ("h2ovl_chat", "H2OVLChatModel", True),
+        ("ultravox", "UltravoxModel", True),
+        ("gemma3", "Gemma3Model", False),
+    ],
+)
+def test_wrappers_called_models_generate_all_the_same(
+    model_type: str, architecture: str, *, generates: bool
+) -> None:
+    text = {**TEXT, "model_type": "qwen2", "num_hidden_layers": 2, "tie_word_embeddings": False}
+    shape = shape_from_config(
+        {
+            "model_type": model_type,
+            "architectures": [architecture],
+            "llm_config": text,
+            "text_config": {**text, "model_type": "gemma3_text"} if not generates else text,
+            "vision_config": {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2},
+            "audio_config": {"d_model": 32, "encoder_layers": 1},
+            "tie_word_embeddings": False,
+        }
+    )
+    # the head: 100 words x 64
+    assert shape.parameters.by_part.get(Part.HEAD, 0) == (6400 if generates else 0)
+    assert ("pooling" in shape.traits) is not generates

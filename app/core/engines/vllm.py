@@ -25,6 +25,7 @@ from app.core.engines.vllm_blocks import (
 )
 from app.core.engines.vllm_capacity import VllmCapacity, VllmPlan
 from app.core.engines.vllm_defaults import (
+    UNSTATED_LENGTH,
     batch_limits,
     cache_dtype,
     check_parallel,
@@ -68,7 +69,7 @@ def plan_cache(
     capability = device.compute_capability or (9, 0)
     rules = rules_for(arguments.version)
     facts = model_facts(shape)
-    check_served(shape, facts)
+    check_served(shape, facts, rules)
     check_parallel(shape, arguments, facts)
     use_drafts, drafted, lookahead = speculation(shape, arguments)
     caching = prefix_caching(facts, arguments, rules)
@@ -120,6 +121,7 @@ def plan_cache(
         stages=_stages(shape, arguments, drafting=use_drafts),
         assumptions=(
             *_assumptions(gpu, settings, arguments, facts),
+            *_unstated_length(shape, arguments),
             *_odd_block_size(arguments, backends),
             *dropped(shape),
         ),
@@ -166,6 +168,13 @@ def _assumptions(
             f"{settings.max_num_batched_tokens}, max_num_seqs {settings.max_num_seqs}."
         )
     return tuple(said)
+
+
+def _unstated_length(shape: ModelShape, arguments: VllmArguments) -> tuple[str, ...]:
+    """The engine's own guess where neither caller nor config says how long sequences may be."""
+    if arguments.max_model_len or shape.max_position_embeddings:
+        return ()
+    return (f"The config states no longest sequence: vLLM takes {UNSTATED_LENGTH} tokens.",)
 
 
 def _odd_block_size(arguments: VllmArguments, backends: tuple[Backend, ...]) -> tuple[str, ...]:

@@ -22,6 +22,7 @@ from app.core.engines.vllm_facts import Facts
 from app.core.model import ModelShape
 from app.core.parallel import kv_heads_per_rank
 from app.core.recurrent import GatedDeltaState, KimiDeltaState, Mamba2State
+from app.errors import InputError
 
 DEFAULT_BLOCK_SIZE = 16
 LATENT_ALIGNMENT = 128
@@ -63,6 +64,11 @@ class Deployment:
             model_dtype=self.shape.dtype,
             num_speculative_tokens=self.num_speculative_tokens,
         )
+
+    @property
+    def spares_edges(self) -> bool:
+        """Whether TurboQuant leaves the outermost layers unquantised: all but hybrid models'."""
+        return self.cache_dtype in TURBOQUANT and not self.facts.is_hybrid
 
     @property
     def element_bytes(self) -> int:
@@ -118,6 +124,8 @@ def resolve_backends(deployment: Deployment) -> tuple[tuple[Backend, ...], str]:
         return (COMPRESSED,), dtype
     for part, _ in facts.layers:
         if isinstance(part, FullAttention):
+            if deployment.spares_edges:
+                found.append(_edge_backend(deployment, part))
             found.append(deployment.backend_of(part))
         elif isinstance(part, MlaLatent):
             backend, dtype = _latent(deployment, part, dtype)
@@ -127,6 +135,19 @@ def resolve_backends(deployment: Deployment) -> tuple[tuple[Backend, ...], str]:
     if facts.index_keys_in_model_dtype:
         found.append(MINIMAX_SPARSE)
     return tuple(dict.fromkeys(found)), dtype
+
+
+def _edge_backend(deployment: Deployment, part: FullAttention) -> Backend:
+    """The backend of the outermost layers, which TurboQuant leaves unquantised."""
+    backend = deployment.backend_of(part, "auto")
+    if backend.name == "FLASHINFER":
+        raise InputError.of(
+            "kv_cache_dtype",
+            f"{deployment.cache_dtype} shares no cache layout with FlashInfer, which vLLM takes "
+            "for the outermost layers on this device",
+            type="engine_refuses",
+        )
+    return backend
 
 
 def _latent(deployment: Deployment, part: MlaLatent, dtype: str) -> tuple[Backend, str]:
@@ -153,7 +174,7 @@ def settle_block_size(deployment: Deployment, backends: tuple[Backend, ...]) -> 
     block_size = deployment.block_size or _common_size(backends)
     if deployment.facts.is_hybrid:
         return max(block_size, _hybrid_size(deployment, backends, block_size))
-    if deployment.cache_dtype in TURBOQUANT:
+    if deployment.spares_edges:
         return max(block_size, _mixed_precision_size(deployment, block_size))
     return block_size
 
@@ -198,13 +219,13 @@ def layer_token_bytes(deployment: Deployment, part: FullAttention, cache_dtype: 
 
 
 def _mixed_precision_size(deployment: Deployment, block_size: int) -> int:
-    """TurboQuant leaves the outermost layers unquantised; a packed page has to cover 16 of their
-    tokens (`_align_heterogeneous_kv_block_size`).
+    """A page of one byte a number has to cover 16 tokens of the unquantised layers: packing is not
+    looked at, since the first layer's backend does not pack (`_align_heterogeneous_kv_block_size`).
     """
     part = deployment.facts.attention[0]
-    packed = layer_token_bytes(deployment, part, deployment.cache_dtype)
+    bytes_ = layer_token_bytes(deployment, part, "fp8")
     plain = layer_token_bytes(deployment, part, "auto")
-    return block_size * ceil(plain * DEFAULT_BLOCK_SIZE / (block_size * packed))
+    return block_size * ceil(plain * DEFAULT_BLOCK_SIZE / (block_size * bytes_))
 
 
 def exports_delta_states(deployment: Deployment) -> bool:

@@ -4,6 +4,7 @@ Read in `engine/arg_utils.py` (`get_batch_defaults` and after), `config/vllm.py`
 `model_executor/models/config.py`.
 """
 
+from math import ceil
 from typing import Literal
 
 from app.core.engines.vllm_arguments import VllmArguments
@@ -19,6 +20,9 @@ from app.core.model import ModelShape
 from app.errors import InputError
 
 GIB = 2**30
+VOCAB_PADDING = 64
+UNSTATED_LENGTH = 2048
+"""`max_model_len` of a config that says nothing of lengths (`config/model.py`)."""
 DIFFUSION_MAX_NUM_SEQS = 8
 FIRST_MAX_NUM_SEQS = 256
 FIRST_LONG_CONTEXT = 32768
@@ -37,7 +41,8 @@ def check_parallel(shape: ModelShape, arguments: VllmArguments, facts: Facts) ->
             f"the {heads} attention heads are not divisible by tensor_parallel_size {tp}",
             type="not_divisible",
         )
-    for width, module in facts.split_widths:
+    padded = ceil(shape.vocab_size / VOCAB_PADDING) * VOCAB_PADDING
+    for width, module in (*facts.split_widths, (padded, "padded vocabulary")):
         if width % tp:
             raise _refuse(
                 "tensor_parallel_size",
@@ -208,13 +213,8 @@ def speculation(shape: ModelShape, arguments: VllmArguments) -> tuple[bool, int,
 
 
 def longest(shape: ModelShape, arguments: VllmArguments) -> int:
-    """`max_model_len`: as asked, else what the model was made for."""
-    length = arguments.max_model_len or shape.max_position_embeddings
-    if length is None:
-        raise InputError.of(
-            "max_model_len", "is needed: the config does not say how long sequences may be"
-        )
-    return length
+    """`max_model_len`: as asked, else what the model was made for, else 2,048."""
+    return arguments.max_model_len or shape.max_position_embeddings or UNSTATED_LENGTH
 
 
 def _refuse(field: str, msg: str, *, type: str = "engine_refuses") -> InputError:  # noqa: A002 -- the problem's own word

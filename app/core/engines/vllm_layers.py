@@ -26,7 +26,7 @@ from app.core.engines.vllm_blocks import (
     checkpoint_blocks,
     layer_token_bytes,
 )
-from app.core.engines.vllm_cache_dtype import DS_MLA_TOKEN_BYTES, TURBOQUANT, is_quantised
+from app.core.engines.vllm_cache_dtype import DS_MLA_TOKEN_BYTES, is_quantised
 from app.core.engines.vllm_facts import CachedLayers
 from app.core.engines.vllm_specs import Kind, Layers, LayerSpec, merge_equal
 from app.errors import InputError
@@ -55,7 +55,7 @@ def _by_cache_dtype(
     deployment: Deployment, indices: tuple[int, ...]
 ) -> list[tuple[str, tuple[int, ...]]]:
     dtype = deployment.cache_dtype
-    if dtype not in TURBOQUANT or deployment.facts.is_hybrid:
+    if not deployment.spares_edges:
         return [(dtype, indices)]
     total = deployment.shape.num_hidden_layers
     edge = min(UNQUANTISED_EDGE, total // 2)

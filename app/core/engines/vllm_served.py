@@ -1,10 +1,12 @@
 """What vLLM 0.33 does not serve, or no longer serves in classes of its own.
 
-Read in `model_executor/models/registry.py` (`_PREVIOUSLY_SUPPORTED_MODELS`).
+Read in `model_executor/models/registry.py` (`_PREVIOUSLY_SUPPORTED_MODELS`), `models/qwen2.py` and
+the attention backends.
 """
 
 from app.core.cache import CrossAttention
 from app.core.engines.vllm_facts import Facts
+from app.core.engines.vllm_rules import VllmRules
 from app.core.model import ModelShape
 from app.core.recurrent import UnitState
 from app.errors import InputError
@@ -64,7 +66,11 @@ LAST_VERSIONS = {
 _DROPPED = {name: version for version, names in LAST_VERSIONS.items() for name in names}
 
 
-def check_served(shape: ModelShape, facts: Facts) -> None:
+LAST_DUAL_CHUNK = (0, 10)
+"""Release after which attention within chunks has no backend: Qwen's 1M configs fail to start."""
+
+
+def check_served(shape: ModelShape, facts: Facts, rules: VllmRules) -> None:
     """Refuse what the engine has no layers for."""
     parts = [part for part, _ in facts.layers]
     crossing = any(isinstance(part, CrossAttention) for part in parts)
@@ -73,6 +79,10 @@ def check_served(shape: ModelShape, facts: Facts) -> None:
         raise _not_served(shape, "encoder-decoders other than Whisper and a few for speech")
     if any(isinstance(part, UnitState) for part in parts):
         raise _not_served(shape, "this kind of recurrence")
+    if "dual_chunk_attention" in shape.traits and rules.since > LAST_DUAL_CHUNK:
+        raise _not_served(shape, "dual_chunk_attention_config (without that key it does)")
+    if "windows_in_some_layers" in shape.traits:
+        raise _not_served(shape, "Qwen's class takes windows in all layers or in none")
 
 
 def dropped(shape: ModelShape) -> tuple[str, ...]:

@@ -175,6 +175,21 @@ TOWERS: dict[str, TowerBuilder] = {
 }
 
 
+TOWER_WIDTHS = {
+    "idefics3_vision": 1152,
+    "smolvlm_vision": 1152,
+    "pixtral": 1024,
+    "internvl_vision": 1024,
+}
+"""Widths that classes give their towers; those of the others are 768."""
+
+
+def tower_width(config: Config) -> int:
+    """Width of the tower a config names, as projectors after it see it."""
+    default = TOWER_WIDTHS.get(config.text("model_type", default=""), 768)
+    return config.integer("hidden_size", "embed_dim", "width", "d_model", default=default)
+
+
 def tower_of(config: Config, at: str) -> list[Weight]:
     """The tower a config names by its `model_type`."""
     name = config.text("model_type")

@@ -102,16 +102,13 @@ def bert(config: Config) -> ModelShape:
     """
     roberta = config.text("model_type") == "roberta"
     dims = _dims(config, vocab=50265 if roberta else 30522)
-    masked = any(name.endswith("ForMaskedLM") for name in architecture_names(config))
-    return _encoder(
-        config,
-        dims,
-        BERT,
-        extra=[
-            *_embeddings(config, dims, dims.hidden),
-            *(_masked_head(config, dims) if masked else _pooler(config, dims, "pooler.dense")),
-        ],
-    )
+    if _ends(config, "ForMaskedLM"):
+        head = _masked_head(config, dims)
+    elif _ends(config, "ForTokenClassification"):
+        head = []
+    else:
+        head = list(_pooler(config, dims, "pooler.dense"))
+    return _encoder(config, dims, BERT, extra=[*_embeddings(config, dims, dims.hidden), *head])
 
 
 @family("electra", architectures=("ElectraModel",))
@@ -189,9 +186,25 @@ def modernbert(config: Config) -> ModelShape:
         extra=[
             vector(config.prefix + "embeddings.norm", dims.hidden, bias=norm_bias),
             vector(f"{at}.attn_norm", dims.hidden, layers=range(1, dims.layers), bias=norm_bias),
+            *_modern_head(config, dims, norm_bias=norm_bias),
         ],
         traits=(ENCODER_ONLY, POOLING),
     )
+
+
+def _modern_head(config: Config, dims: Dims, *, norm_bias: bool) -> list[Weight]:
+    """A layer and a norm before masks are filled or labels given; words get a bias each."""
+    masked = _ends(config, "ForMaskedLM")
+    if not masked and not _ends(config, "ForSequenceClassification", "ForTokenClassification"):
+        return []
+    bias = config.boolean("classifier_bias", default=False)
+    head = [
+        linear("head.dense", dims.hidden, dims.hidden, part=Part.OTHER, bias=bias),
+        vector("head.norm", dims.hidden, bias=norm_bias),
+    ]
+    if masked and config.boolean("decoder_bias", default=True):
+        head.append(vector("decoder", dims.vocab, part=Part.OTHER))
+    return head
 
 
 @family("nomic_bert", architectures=("NomicBertModel",))
@@ -339,6 +352,10 @@ def _embeddings(
 
 def _pooler(config: Config, dims: Dims, name: str) -> list[Weight]:
     return [linear(config.prefix + name, dims.hidden, dims.hidden, part=Part.OTHER, bias=True)]
+
+
+def _ends(config: Config, *suffixes: str) -> bool:
+    return any(name.endswith(suffixes) for name in architecture_names(config))
 
 
 def _masked_head(config: Config, dims: Dims) -> list[Weight]:

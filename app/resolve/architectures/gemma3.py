@@ -8,7 +8,7 @@ from app.core.model import ModelShape
 from app.resolve.architectures import family
 from app.resolve.architectures.blocks import linear
 from app.resolve.architectures.blocks_encoder import array, layer_norm
-from app.resolve.architectures.blocks_vision import tower_of
+from app.resolve.architectures.blocks_vision import tower_of, tower_width
 from app.resolve.architectures.fields import Config
 from app.resolve.architectures.multimodal import (
     MULTIMODAL,
@@ -50,7 +50,7 @@ def gemma3(config: Config) -> ModelShape:
     """
     text = text_model(config, prefix="language_model.", model_type="gemma3_text", tied=True)
     vision = inner(config, "vision_config", model_type=SIGLIP)
-    width = vision.integer("hidden_size", default=768)
+    width = tower_width(vision)
     weights = [
         *tower_of(vision, "vision_tower.vision_model"),
         array(
@@ -68,7 +68,7 @@ def paligemma(config: Config) -> ModelShape:
         config, prefix="language_model.", model_type="gemma", absent=PALIGEMMA_TEXT, tied=True
     )
     vision = inner(config, "vision_config", model_type=SIGLIP, absent=PALIGEMMA_TOWER)
-    width = vision.integer("hidden_size", default=768)
+    width = tower_width(vision)
     out = config.integer("projection_dim", default=2048)
     weights = [
         *tower_of(vision, "vision_tower.vision_model"),

@@ -9,7 +9,7 @@ from app.resolve.architectures import build, family
 from app.resolve.architectures.blocks import linear
 from app.resolve.architectures.blocks_encoder import array, layer_norm, mlp_projector
 from app.resolve.architectures.blocks_qformer import qformer
-from app.resolve.architectures.blocks_vision import siglip, tower_of
+from app.resolve.architectures.blocks_vision import siglip, tower_of, tower_width
 from app.resolve.architectures.fields import Config
 from app.resolve.architectures.multimodal import filled, inner, multimodal, text_model
 
@@ -47,7 +47,7 @@ def granite4_vision(config: Config) -> ModelShape:
         tied=False,
     )
     vision = inner(config, "vision_config", model_type="clip_vision_model")
-    width = vision.integer("hidden_size", default=768)
+    width = tower_width(vision)
     pairs = config.sequence("deepstack_layer_map") or []
     weights = [
         *tower_of(vision, "model.vision_tower"),

@@ -15,7 +15,7 @@ from app.resolve.architectures.blocks_encoder import (
     patch_conv,
     read_tower,
 )
-from app.resolve.architectures.blocks_vision import tower_of
+from app.resolve.architectures.blocks_vision import tower_of, tower_width
 from app.resolve.architectures.fields import Config
 from app.resolve.architectures.multimodal import inner, multimodal, text_model
 
@@ -51,7 +51,7 @@ def _shuffling(config: Config, text: ModelShape, *, attention_bias: bool) -> Mod
         defaults={"attention_bias": attention_bias},
         force=True,
     )
-    width = vision.integer("hidden_size", default=1024) * shuffled(config)
+    width = tower_width(vision) * shuffled(config)
     weights = [
         *tower_of(vision, "vision_tower"),
         layer_norm(f"{PROJECTOR}.layer_norm", width, part=Part.PROJECTOR),

@@ -12,7 +12,7 @@ from app.resolve.architectures.blocks_encoder import (
     layer_norm,
     mlp_projector,
 )
-from app.resolve.architectures.blocks_vision import tower_of
+from app.resolve.architectures.blocks_vision import tower_of, tower_width
 from app.resolve.architectures.fields import Config
 from app.resolve.architectures.multimodal import filled, inner, multimodal, text_model
 
@@ -83,7 +83,7 @@ def vipllava(config: Config) -> ModelShape:
     """Five layers of the tower side by side. Defaults: VipLlavaConfig."""
     text = text_model(config, prefix="language_model.", tied=False)
     vision = inner(config, "vision_config", model_type="clip_vision_model", absent=CLIP_LARGE)
-    width = _width(vision) * feature_layers(config, 5)
+    width = tower_width(vision) * feature_layers(config, 5)
     weights = [
         *tower_of(vision, "vision_tower.vision_model"),
         layer_norm(f"{PROJECTOR}.projector_layernorm", width, part=Part.PROJECTOR),
@@ -110,14 +110,10 @@ def _llava(
         weights += tower_of(vision, f"{name}.vision_model")
     if newline:
         weights.append(array("image_newline", shape.hidden_size, part=Part.PROJECTOR))
-    width = _width(vision) * feature_layers(config, 1)
+    width = tower_width(vision) * feature_layers(config, 1)
     bias = config.boolean("multimodal_projector_bias", default=True)
     weights += mlp_projector(PROJECTOR, width, shape.hidden_size, bias=bias)
     return multimodal(config, shape, weights)
-
-
-def _width(vision: Config) -> int:
-    return vision.integer("hidden_size", default=768)
 
 
 @family(

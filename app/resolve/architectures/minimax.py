@@ -7,7 +7,7 @@ from app.core.inventory import Part, Split, Weight
 from app.core.model import ModelShape
 from app.core.precision import FLOAT32
 from app.core.recurrent import LightningState
-from app.resolve.architectures import family
+from app.resolve.architectures import architecture_names, family
 from app.resolve.architectures.blocks import (
     Dims,
     attention,
@@ -33,8 +33,10 @@ from app.resolve.architectures.blocks_state import (
 )
 from app.resolve.architectures.fields import Config
 from app.resolve.architectures.llama_like import window_size
+from app.resolve.architectures.minimax_m2 import minimax_m2
 
 MODULE = "block_sparse_moe"
+M2 = "MiniMaxM2ForCausalLM"
 
 
 @family(
@@ -45,9 +47,11 @@ MODULE = "block_sparse_moe"
 )
 def minimax(config: Config) -> ModelShape:
     """`attn_type_list` says which layers cache K and V (1) and which a matrix a head (0); else
-    `layer_types`, else every second layer. Checkpoints keep routers in fp32. Defaults:
-    MiniMaxConfig.
+    `layer_types`, else every second layer. Checkpoints keep routers in fp32. M2 was first
+    published under this model type. Defaults: MiniMaxConfig.
     """
+    if M2 in architecture_names(config):
+        return minimax_m2(config)
     dims = read_dims(
         with_kv_heads(config, 8),
         layers=32,

@@ -8,7 +8,7 @@ from app.core.model import ModelShape
 from app.resolve.architectures import family
 from app.resolve.architectures.blocks import linear
 from app.resolve.architectures.blocks_encoder import feature_layers, layer_norm, mlp_projector
-from app.resolve.architectures.blocks_vision import tower_of
+from app.resolve.architectures.blocks_vision import tower_of, tower_width
 from app.resolve.architectures.fields import Config
 from app.resolve.architectures.multimodal import inner, multimodal, text_model
 
@@ -63,7 +63,7 @@ def mistral3(config: Config) -> ModelShape:
 
 def patch_merger(config: Config, vision: Config, text: ModelShape) -> list[Weight]:
     """The projector: a norm, a matrix that merges neighbouring patches, two to the text width."""
-    width = vision.integer("hidden_size", default=1024)
+    width = tower_width(vision)
     merged = width * config.integer("spatial_merge_size", default=2, maximum=64) ** 2
     return [
         layer_norm(f"{PROJECTOR}.norm", width, part=Part.PROJECTOR, bias=False),

@@ -13,6 +13,9 @@ from app.resolve.architectures.llama_like import (
     window_size,
 )
 
+DUAL_CHUNK = "dual_chunk_attention"
+SOME_WINDOWED = "windows_in_some_layers"
+
 
 def qwen_window(config: Config) -> int | None:
     """`sliding_window`, which counts only where `use_sliding_window` is true."""
@@ -25,6 +28,17 @@ def qwen_windows(config: Config, layers: int) -> list[int | None]:
     first = config.integer("max_window_layers", default=28, minimum=0)
     default = [index >= first for index in range(layers)]
     return layer_windows(config, layers, qwen_window(config), default=default)
+
+
+def qwen_traits(config: Config, windows: list[int | None] | None = None) -> list[str]:
+    """What engines ask of a Qwen: attention within chunks (the 1M models), and windows in some of
+    its layers beside a `max_window_layers` that stops short of the last.
+    """
+    traits = [DUAL_CHUNK] if config.has("dual_chunk_attention_config") else []
+    if windows and len(set(windows)) > 1:
+        last = config.integer("max_window_layers", default=28, minimum=0)
+        traits += [SOME_WINDOWED] if last != len(windows) else []
+    return traits
 
 
 def sparse_layers(config: Config, layers: int) -> tuple[list[int], list[int]]:
@@ -59,7 +73,10 @@ def qwen2(config: Config) -> ModelShape:
         vocab=151936,
         max_positions=32768,
     )
-    return llama_like(config, dims, windows=qwen_windows(config, dims.layers), qkv_bias=True)
+    windows = qwen_windows(config, dims.layers)
+    return llama_like(
+        config, dims, windows=windows, qkv_bias=True, traits=qwen_traits(config, windows)
+    )
 
 
 @family("qwen2_moe", architectures=("Qwen2MoeForCausalLM",))
@@ -110,4 +127,5 @@ def qwen2_moe(config: Config) -> ModelShape:
         windows=window if all(windows) else None,
         qkv_bias=config.boolean("qkv_bias", default=True),
         mlp=mlp,
+        traits=qwen_traits(config),
     )

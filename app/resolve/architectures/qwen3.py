@@ -5,7 +5,12 @@ from app.resolve.architectures import family
 from app.resolve.architectures.blocks import read_dims
 from app.resolve.architectures.fields import Config
 from app.resolve.architectures.llama_like import LLAMA, dense_mlp, llama_like, mixture
-from app.resolve.architectures.qwen2 import qwen_window, qwen_windows, sparse_layers
+from app.resolve.architectures.qwen2 import (
+    qwen_traits,
+    qwen_window,
+    qwen_windows,
+    sparse_layers,
+)
 
 
 @family(
@@ -25,10 +30,12 @@ def qwen3(config: Config) -> ModelShape:
         max_positions=32768,
     )
     bias = config.boolean("attention_bias", default=False)
+    windows = qwen_windows(config, dims.layers)
     return llama_like(
         config,
         dims,
-        windows=qwen_windows(config, dims.layers),
+        windows=windows,
+        traits=qwen_traits(config, windows),
         qkv_bias=bias,
         out_bias=bias,
         qk_norm=(dims.head_dim, dims.head_dim),
@@ -67,4 +74,5 @@ def qwen3_moe(config: Config) -> ModelShape:
         out_bias=bias,
         qk_norm=(dims.head_dim, dims.head_dim),
         mlp=[*dense_mlp(at, dims, dense), *experts],
+        traits=qwen_traits(config),
     )

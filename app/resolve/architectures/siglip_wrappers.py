@@ -14,7 +14,7 @@ from app.resolve.architectures.blocks_encoder import (
     mlp_projector,
     multihead,
 )
-from app.resolve.architectures.blocks_vision import tower_of
+from app.resolve.architectures.blocks_vision import tower_of, tower_width
 from app.resolve.architectures.fields import Config
 from app.resolve.architectures.llama_like import llama_like, mixture
 from app.resolve.architectures.multimodal import inner, multimodal, text_model
@@ -43,7 +43,7 @@ AYA_TOWER: Mapping[str, Any] = {
 def _merged(config: Config, vision: Config) -> int:
     """Width of `downsample_factor` squared patches side by side."""
     factor = config.integer("downsample_factor", default=2, maximum=64)
-    return vision.integer("hidden_size", default=768) * factor**2
+    return tower_width(vision) * factor**2
 
 
 @family("cohere2_vision", architectures=("Cohere2VisionForConditionalGeneration",))
@@ -147,7 +147,7 @@ def aria(config: Config) -> ModelShape:
     """The mixture's cache; learned queries read the image. Defaults: AriaConfig."""
     text = text_model(config, prefix="language_model.", model_type="aria_text", tied=False)
     vision = inner(config, "vision_config", model_type="idefics3_vision")
-    width = vision.integer("hidden_size", default=1152)
+    width = tower_width(vision)
     at = f"{PROJECTOR}.cross_attn"
     weights = [
         *tower_of(vision, "vision_tower"),

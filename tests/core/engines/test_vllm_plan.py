@@ -223,11 +223,31 @@ def test_what_the_engine_refuses_is_refused(arguments: VllmArguments, field: str
     assert refusal.value.errors[0].loc == (field,)
 
 
-def test_an_unknown_longest_sequence_has_to_be_given() -> None:
+def test_an_unstated_longest_sequence_is_the_engines_guess() -> None:
     shape = model((2, full()), max_position_embeddings=None)
-    with pytest.raises(InputError, match="max_model_len"):
-        plan_cache(shape, VllmArguments(), H100)
+    plan = plan_cache(shape, VllmArguments(), H100)
+    assert plan.settings.max_model_len == 2048
+    assert any("2048" in note for note in plan.assumptions)
     assert plan_cache(shape, VllmArguments(max_model_len=100), H100).blocks(100) == 7
+
+
+def test_a_padded_vocabulary_has_to_divide() -> None:
+    # 49155 words are padded to 49216 = 64 x 769, which 3 does not divide; 48000 = 64 x 750 it does
+    arguments = VllmArguments(tensor_parallel_size=3)
+    kept = model((2, full(kv_heads=6)), heads=48)
+    plan_cache(replace(kept, vocab_size=48000), arguments, H100)
+    with pytest.raises(InputError, match="49216"):
+        plan_cache(replace(kept, vocab_size=49155), arguments, H100)
+
+
+def test_what_qwens_class_does_not_take_is_refused() -> None:
+    chunks = model((2, full()), traits=frozenset({"dual_chunk_attention"}))
+    plan_cache(chunks, VllmArguments(version="0.10.2"), H100)
+    with pytest.raises(InputError, match="dual_chunk"):
+        plan_cache(chunks, VllmArguments(), H100)
+    mixed = model((2, full()), traits=frozenset({"windows_in_some_layers"}))
+    with pytest.raises(InputError, match="all layers or in none"):
+        plan_cache(mixed, VllmArguments(), H100)
 
 
 def test_the_stage_with_the_least_room_decides() -> None:

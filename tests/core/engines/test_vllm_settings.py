@@ -144,10 +144,22 @@ def test_bytes_of_a_token_in_a_head_of_128(dtype: str, size: int) -> None:
 
 
 def test_turboquant_leaves_two_layers_at_either_end() -> None:
-    plan = plan_cache(model((8, full())), VllmArguments(kv_cache_dtype="turboquant_k8v4"), H100)
-    # a packed page has to cover 16 plain tokens: 16 x ceil(512 / 196) = 48 tokens
-    assert plan.block_size == 48
-    assert plan.bytes_per_block == 48 * 8 * (4 * 196 + 4 * 512)
+    arguments = VllmArguments(kv_cache_dtype="turboquant_k8v4")
+    plan = plan_cache(model((8, full())), arguments, H100)
+    # a page of one byte a number has to cover 16 plain tokens: 16 x 512 / 256 = 32 tokens
+    assert plan.block_size == 32
+    assert plan.bytes_per_block == 32 * 8 * (4 * 196 + 4 * 512)
+    # vLLM 0.33's own planning of Qwen2.5-14B (48 layers, 8 heads of 128)
+    arguments = VllmArguments(kv_cache_dtype="turboquant_3bit_nc", max_model_len=4000)
+    plan = plan_cache(model((48, full())), arguments, H100)
+    assert (plan.block_size, plan.bytes_per_block) == (32, 1673216)
+    assert plan.capacity(40 * 2**30).num_blocks == 25668
+
+
+def test_turboquant_and_flashinfer_share_no_layout() -> None:
+    arguments = VllmArguments(kv_cache_dtype="turboquant_k8v4")
+    with pytest.raises(InputError, match="FlashInfer"):
+        plan_cache(model((8, full())), arguments, B200)
 
 
 @pytest.mark.parametrize(
