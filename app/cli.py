@@ -132,6 +132,42 @@ def plan(
 
 
 @app.command()
+def verify(
+    file: Annotated[Path, typer.Argument(help="A startup log; - for standard input.")],
+    model: Annotated[
+        str | None, typer.Option(help="As for the other commands, where the log names none.")
+    ] = None,
+    gpu: Gpu = None,
+    engine_version: Annotated[str | None, typer.Option(help="Where the log states none.")] = None,
+    tensor_parallel_size: Annotated[
+        int | None, typer.Option("--tensor-parallel-size", "--tp", help="In place of the log's.")
+    ] = None,
+    context: Annotated[int | None, typer.Option(help="Tokens per sequence.")] = None,
+    max_num_seqs: Annotated[int | None, typer.Option()] = None,
+    max_num_batched_tokens: Annotated[int | None, typer.Option()] = None,
+    gpu_memory_utilization: Annotated[float | None, typer.Option()] = None,
+    kv_cache_dtype: Annotated[str | None, typer.Option(help="auto, bfloat16, fp8, ...")] = None,
+    revision: Revision = None,
+    as_json: AsJson = False,
+    explain: Explain = False,
+) -> None:
+    """What an engine's startup log shows, against what was to be expected, and why they differ."""
+    fields = {
+        "gpu": gpu,
+        "engine_version": engine_version,
+        "tensor_parallel_size": tensor_parallel_size,
+        "context": context,
+        "max_num_seqs": max_num_seqs,
+        "max_num_batched_tokens": max_num_batched_tokens,
+        "gpu_memory_utilization": gpu_memory_utilization,
+        "kv_cache_dtype": kv_cache_dtype,
+        "revision": revision,
+        "explain": explain,
+    }
+    raise typer.Exit(_commands().verify(file, model, fields, as_json=as_json))
+
+
+@app.command()
 def catalogue(
     check: Annotated[bool, typer.Option(help="Compare with the hub; exit 1 on a change.")] = False,
 ) -> None:
@@ -142,7 +178,7 @@ def catalogue(
 def main() -> None:
     """Entry point; a first word that is no command is the model of `size`."""
     words = sys.argv[1:]
-    known = {"size", "crossover", "plan", "catalogue"}
+    known = {"size", "crossover", "plan", "verify", "catalogue"}
     if words and words[0] not in known and not words[0].startswith("-"):
         sys.argv.insert(1, "size")
     app()

@@ -13,16 +13,20 @@ from app.answers.concurrency import concurrency_answer
 from app.answers.crossover import crossover_answer
 from app.answers.kv import kv_answer
 from app.answers.plan import plan_answer
+from app.answers.verify import verify as verify_log
 from app.catalog.models import model_catalogue
 from app.deps import Services, open_services
 from app.errors import AccessDenied, HubError, InputError, KvmathError
 from app.hub.folder import read_folder
 from app.hub.strict_json import JsonRefused, parse_object
+from app.logs.reader import read_log
 from app.render import tables
+from app.render.verify import print_verify
 from app.resolve.facts import catalogue_differences
 from app.resolve.gpu import ResolvedGpu, requested_gpu
 from app.resolve.model import ResolvedModel
 from app.schemas.request import ConcurrencyQuery, CrossoverQuery, KvQuery, ModelFields, PlanQuery
+from app.schemas.verify import VerifyBody
 from app.settings import Settings
 
 FITS, DOES_NOT_FIT, BAD_INPUT, HUB_TROUBLE = 0, 1, 2, 3
@@ -87,6 +91,36 @@ def plan(model: str, fields: Fields, *, as_json: bool) -> int:
         else:
             tables.print_plan(found)
         return FITS if found.nodes is not None and found.meets_slo else DOES_NOT_FIT
+
+    return _run(work)
+
+
+def verify(file: Path, model: str | None, fields: Fields, *, as_json: bool) -> int:
+    """A startup log explained; `-` reads standard input."""
+
+    async def work(services: Services) -> int:
+        most = services.settings.max_log_bytes
+        data = (sys.stdin.buffer if str(file) == "-" else file.open("rb")).read(most + 1)
+        if len(data) > most:
+            raise InputError.of("file", f"is over {most} bytes")
+        given = {name: value for name, value in fields.items() if value is not None}
+        here = None if model is None else _on_disk(model)
+        known = None
+        if isinstance(here, Path):
+            query = ModelFields()
+            known = await services.models.read(await read_folder(here), query)
+        elif here is not None:
+            given["config"] = here
+        elif model is not None:
+            given["model"] = model
+        text = data.decode("utf-8", errors="replace") or "\n"
+        asked = VerifyBody.model_validate({**given, "log": text})
+        found = await verify_log(asked, read_log(text), services.models, known)
+        if as_json:
+            _print_json(found)
+        else:
+            print_verify(found)
+        return DOES_NOT_FIT if found.fits is False else FITS
 
     return _run(work)
 
@@ -172,6 +206,9 @@ def _run(work: Work) -> int:
 
     try:
         return asyncio.run(inside())
+    except OSError as error:
+        _complain(f"{error.filename}: {error.strerror}" if error.filename else str(error))
+        return BAD_INPUT
     except ValidationError as error:
         for fault in error.errors(include_url=False, include_input=False):
             _complain(f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}")

@@ -13,7 +13,7 @@ from starlette.types import ASGIApp
 
 from app import __version__, problems
 from app.answers.kept import AnswerCache
-from app.api import batch, calculations, gpus, health, models
+from app.api import batch, calculations, gpus, health, models, verify
 from app.api import problems as problem_pages
 from app.api.docs import mount_docs
 from app.api.document import openapi_document
@@ -35,6 +35,7 @@ _ROUTERS = (
     calculations.router,
     batch.router,
     models.router,
+    verify.router,
 )
 
 

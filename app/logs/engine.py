@@ -25,7 +25,8 @@ class Engine:
         commands: How its command lines begin.
         names: Its arguments: the setting each is, and how its text is read.
         measured: From what was found to measurements.
-        usual: Measurements that its logs usually hold, and the line that would give them.
+        usual: Measurements that its logs usually hold (`a|b`: one of the two), and the line that
+            would give them.
     """
 
     name: EngineName

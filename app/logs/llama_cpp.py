@@ -91,6 +91,7 @@ def _pools(found: Found) -> tuple[Pool, ...]:
             tokens=_whole(line, "cells") * _whole(line, "streams", 1),
             size=size,
             layers=_whole(line, "layers"),
+            streams=_whole(line, "streams", 1),
         )
         for line in found.lines.get("pool", [])
         if isinstance(size := line.values["pool"], Size)

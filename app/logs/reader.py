@@ -55,9 +55,9 @@ def read_log(log: str | bytes) -> ReadLog | None:
         ranks=_ranks(found),
         failures=failures,
         missing=tuple(
-            f"{name}: no line {line!r}"
-            for name, line in engine.usual.items()
-            if getattr(measured, name) is None
+            f"{names.partition('|')[0].replace('_', ' ')}: no line {line!r}"
+            for names, line in engine.usual.items()
+            if all(getattr(measured, name) is None for name in names.split("|"))
         ),
         warnings=tuple(_warnings(starts, measured)),
     )

@@ -51,11 +51,12 @@ class LogSettings:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Pool:
-    """One cache that an engine allocated; `tokens` are its cells or slots."""
+    """One cache that an engine allocated; `tokens` are its cells or slots, in all streams."""
 
     tokens: int
     size: Size
     layers: int | None = None
+    streams: int = 1
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -186,7 +186,7 @@ VLLM = Engine(
     usual={
         "weights": "Model loading took ... GiB",
         "available_kv": "Available KV cache memory: ... GiB",
-        "kv_tokens": "GPU KV cache size: ... tokens",
+        "kv_tokens|num_blocks": "GPU KV cache size: ... tokens",
         "max_concurrency": "Maximum concurrency for ... tokens per request: ...x",
         "activation": "Actual usage is ... GiB for peak activation (vLLM 0.10.2 and newer, at INFO)",
         "total": "Free memory on device (.../... GiB) on startup (vLLM 0.10.2 and newer, at INFO)",

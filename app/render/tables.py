@@ -5,6 +5,7 @@ from rich.console import Console
 from rich.table import Table
 
 from app.answers.models import reference_table
+from app.answers.steps import n
 from app.catalog.models import model_catalogue
 from app.schemas.answer import Answer, Step
 from app.schemas.concurrency import ConcurrencyAnswer
@@ -30,9 +31,9 @@ def decimal_gb(size: float) -> str:
 
 def print_size(kv: KvAnswer, fit: ConcurrencyAnswer | None) -> None:
     """The calculator of exercise A."""
-    console = _console()
+    console = new_console()
     console.print(_title(kv))
-    facts = _table("", "")
+    facts = new_table("", "")
     counts = kv.parameters
     active = "" if counts.active == counts.total else f" ({counts.active:,} active)"
     facts.add_row("parameters", f"{counts.total:,}{active}")
@@ -56,7 +57,7 @@ def print_size(kv: KvAnswer, fit: ConcurrencyAnswer | None) -> None:
 
 def _contexts(kv: KvAnswer, fit: ConcurrencyAnswer | None) -> Table:
     columns = ["context", "KV per sequence", "per GPU"]
-    table = _table(*columns, *(["max concurrency"] if fit is not None else []))
+    table = new_table(*columns, *(["max concurrency"] if fit is not None else []))
     found = {} if fit is None else {row.context: row for row in fit.by_context}
     for row in kv.by_context:
         cells = [
@@ -81,18 +82,18 @@ def _print_advice(console: Console, fit: ConcurrencyAnswer) -> None:
 
 def print_crossover(found: CrossoverAnswer) -> None:
     """The curve and the regimes of one model."""
-    console = _console()
+    console = new_console()
     console.print(_title(found))
     slots = found.crossover_token_slots
     console.print(
         f"weights {decimal_gb(found.weight_bytes)} / {found.kv_bytes_per_token:,} B per token = "
         + ("never" if slots is None else f"{slots:,} token slots")
     )
-    curve = _table("batch", "crossover context")
+    curve = new_table("batch", "crossover context")
     for at in found.by_batch:
         curve.add_row(f"{at.batch:,}", "never" if at.context is None else f"{at.context:,}")
     console.print(curve)
-    table = _table("regime", "batch", "context", "dominated by", "quantise", "weights", "KV")
+    table = new_table("regime", "batch", "context", "dominated by", "quantise", "weights", "KV")
     for regime in found.regimes:
         table.add_row(
             regime.name.replace("_", " "),
@@ -109,9 +110,9 @@ def print_crossover(found: CrossoverAnswer) -> None:
 
 def print_plan(found: PlanAnswer) -> None:
     """The six steps and the answer."""
-    console = _console()
+    console = new_console()
     console.print(_title(found))
-    _print_steps(console, found.steps)
+    print_steps(console, found.steps)
     if found.nodes is None:
         console.print(f"No number of nodes serves this workload; limited by {found.limited_by}.")
     else:
@@ -120,7 +121,7 @@ def print_plan(found: PlanAnswer) -> None:
             f"ITL {found.itl_ms:.1f} ms"
         )
     if found.alternatives:
-        table = _table("instead", "TP", "KV cache", "nodes", "GPUs", "ITL")
+        table = new_table("instead", "TP", "KV cache", "nodes", "GPUs", "ITL")
         for other in found.alternatives:
             table.add_row(
                 other.gpu,
@@ -136,7 +137,7 @@ def print_plan(found: PlanAnswer) -> None:
 
 def print_reference() -> None:
     """The quick reference table."""
-    table = _table("model", "parameters", "weights", "KV per token", "8k", "32k", "128k")
+    table = new_table("model", "parameters", "weights", "KV per token", "8k", "32k", "128k")
     for row in reference_table(model_catalogue()).models:
         table.add_row(
             row.id,
@@ -147,14 +148,16 @@ def print_reference() -> None:
             binary(row.kv_bytes_per_sequence_32k),
             binary(row.kv_bytes_per_sequence_128k),
         )
-    _console().print(table)
+    new_console().print(table)
 
 
-def _console() -> Console:
+def new_console() -> Console:
+    """Where tables go: the terminal, without colours and without cutting lines."""
     return Console(highlight=False, soft_wrap=True)
 
 
-def _table(*columns: str) -> Table:
+def new_table(*columns: str) -> Table:
+    """An empty table: the first column of words, the others of numbers."""
     table = Table(box=box.SIMPLE, show_header=any(columns), pad_edge=False)
     for index, column in enumerate(columns):
         table.add_column(column, justify="left" if index == 0 else "right", no_wrap=True)
@@ -170,13 +173,14 @@ def _title(answer: Answer) -> str:
 
 def _print_rest(console: Console, answer: Answer) -> None:
     if answer.steps:
-        _print_steps(console, answer.steps)
+        print_steps(console, answer.steps)
     _print_assumptions(console, answer)
 
 
-def _print_steps(console: Console, steps: list[Step]) -> None:
+def print_steps(console: Console, steps: list[Step]) -> None:
+    """Each step in two lines: the formula, and the numbers put in."""
     for line in steps:
-        value = f"{line.value:,}" if isinstance(line.value, int) else f"{line.value:,.3f}"
+        value = "none" if line.value is None else n(line.value)
         console.print(f"  {line.name} = {line.formula}")
         console.print(f"    = {line.substituted} = {value} {line.unit}")
 

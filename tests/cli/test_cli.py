@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.logs import samples
+
 CONFIG = {
     "model_type": "llama",
     "num_hidden_layers": 32,
@@ -83,3 +85,48 @@ def test_a_file_that_is_no_config(tmp_path: Path) -> None:
     done = kvmath(str(file), home=tmp_path)
     assert done.returncode == 2
     assert "config.json" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("log", "words", "code"),
+    [
+        (samples.VLLM_V1, "--model llama-3-8b --gpu h100", 0),
+        (samples.SGLANG, "--model llama-3-8b --gpu h100", 0),
+        (samples.LLAMA_CPP, "--model llama-3-8b", 0),
+        (samples.VLLM_V1, "", 0),
+        (samples.VLLM_TOO_SMALL, "--model llama-3-8b --gpu h100", 1),
+        ("nothing of interest", "", 2),
+        ("", "", 2),
+        (samples.VLLM_V1, "--gpu h1000", 2),
+        (samples.VLLM_V1, "--model org/not-in-the-catalogue --gpu h100", 3),
+    ],
+)
+def test_verify_exit_codes(tmp_path: Path, log: str, words: str, code: int) -> None:
+    file = tmp_path / "start.log"
+    file.write_text(log, encoding="utf-8")
+    done = kvmath("verify", str(file), *words.split(), home=tmp_path)
+    assert done.returncode == code, done.stderr
+    assert "Traceback" not in done.stderr
+    assert (done.stderr != "") == (code in (2, 3))
+
+
+def test_verify_says_what_a_colleague_would(tmp_path: Path) -> None:
+    (tmp_path / "start.log").write_text(samples.VLLM_V0, encoding="utf-8")
+    model = tmp_path / "config.json"
+    model.write_text(json.dumps(CONFIG), encoding="utf-8")
+    words = ("--model", str(model), "--gpu", "3090")
+    said = kvmath("verify", str(tmp_path / "start.log"), *words, home=tmp_path).stdout
+    # 7,454 x 16 tokens; 8,192 / 16 blocks a sequence
+    assert "7,454 blocks x 16 tokens = 119,264 tokens" in said
+    assert "takes 512 blocks" in said
+    assert "the cache is laid out as expected" in said
+    assert "From the calculator" in said
+
+
+def test_verify_as_json_and_a_file_that_is_not_there(tmp_path: Path) -> None:
+    (tmp_path / "start.log").write_text(samples.VLLM_V0, encoding="utf-8")
+    done = kvmath("verify", str(tmp_path / "start.log"), "--json", home=tmp_path)
+    assert json.loads(done.stdout)["read"]["measured"]["num_blocks"] == 7454
+    done = kvmath("verify", str(tmp_path / "none.log"), home=tmp_path)
+    assert done.returncode == 2
+    assert "none.log" in done.stderr

@@ -44,8 +44,7 @@ def app(settings: Settings) -> FastAPI:
     async def fresh(request: Request) -> Response:
         return Response(b"now", headers={"cache-control": "no-store"})
 
-    for path in ("/echo", "/verify"):
-        app.add_route(path, echo, methods=["GET", "POST"])
+    app.add_route("/echo", echo, methods=["GET", "POST"])
     app.add_route("/stream", stream)
     app.add_route("/fresh", fresh)
     return app
@@ -91,9 +90,11 @@ async def test_the_time_it_took(client: httpx.AsyncClient):
     assert re.fullmatch(r"app;dur=\d+\.\d{3}", timing)
 
 
-@pytest.mark.parametrize(("path", "limit"), [("/echo", 1024), ("/verify", 4096)])
+@pytest.mark.parametrize(
+    ("path", "limit", "status"), [("/echo", 1024, 200), ("/verify", 4096, 422)]
+)
 async def test_a_body_is_bounded_by_declared_length_and_while_reading(
-    client: httpx.AsyncClient, path: str, limit: int
+    client: httpx.AsyncClient, path: str, limit: int, status: int
 ):
     async def pieces(total: int) -> AsyncIterator[bytes]:
         for start in range(0, total, 100):
@@ -101,7 +102,7 @@ async def test_a_body_is_bounded_by_declared_length_and_while_reading(
 
     for content in (b"x" * limit, pieces(limit)):
         fits = await client.post(path, content=content)
-        assert (fits.status_code, len(fits.content)) == (200, limit)
+        assert fits.status_code == status
     for content in (b"x" * (limit + 1), pieces(limit + 1), pieces(100 * limit)):
         over = await client.post(path, content=content)
         assert (over.status_code, over.json()["limit_bytes"]) == (413, limit)

@@ -7,7 +7,7 @@ from re import _constants, _parser
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.logs import arguments, cleaning
@@ -109,16 +109,19 @@ def test_no_pattern_can_try_for_long(pattern: re.Pattern[str]) -> None:
     assert _most_tries(_parser.parse(pattern.pattern, pattern.flags)) <= 2_000_000
 
 
+@settings(deadline=None)
 @given(st.text(max_size=2000) | st.binary(max_size=2000))
 def test_any_text(text: str | bytes) -> None:
     read_log(text)
 
 
+@settings(deadline=None)
 @given(st.lists(st.sampled_from(LINES) | st.text(max_size=40), max_size=30))
 def test_any_order_of_lines(lines: list[str]) -> None:
     read_log("\n".join(lines))
 
 
+@settings(deadline=None)
 @given(st.sampled_from([samples.VLLM_V1, samples.SGLANG, samples.LLAMA_CPP]), st.data())
 def test_any_damage(text: str, data: st.DataObject) -> None:
     at = data.draw(st.integers(0, len(text)))
