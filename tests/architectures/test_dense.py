@@ -423,3 +423,20 @@ def test_what_engines_ask_of_a_qwen(config: dict[str, Any], traits: set[str]) ->
     for model_type in ("qwen2", "qwen3"):
         shape = shape_from_config({"model_type": model_type, "num_hidden_layers": 6, **config})
         assert shape.traits == traits
+
+
+def test_grok_2_has_a_dense_mlp_beside_its_experts() -> None:
+    # xai-org/grok-2, published as 270B: 64 layers of 8 experts 16384 wide, an MLP 32768 wide,
+    # attention and norms, and 131072 words twice
+    config = {
+        "architectures": ["Grok1ForCausalLM"],
+        "hidden_size": 8192,
+        "intermediate_size": 32768,
+        "moe_intermediate_size": 16384,
+        "num_attention_heads": 64,
+        "num_key_value_heads": 8,
+        "residual_moe": True,
+    }
+    experts, mlp = 8 * (3 * 8192 * 16384 + 8192), 3 * 8192 * 32768
+    layer = experts + mlp + 2 * 8192 * (8192 + 1024) + 4 * 8192
+    assert shape_from_config(config).parameters.total == 64 * layer + 2 * 131072 * 8192 + 8192
