@@ -2,8 +2,10 @@
 
 import asyncio
 import json
+import os
 import sys
 from collections.abc import Callable, Coroutine, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -12,26 +14,27 @@ from pydantic import BaseModel, ValidationError
 from app.answers.concurrency import concurrency_answer
 from app.answers.crossover import crossover_answer
 from app.answers.kv import kv_answer
+from app.answers.models import reference_table
 from app.answers.plan import plan_answer
-from app.answers.verify import verify as verify_log
 from app.catalog.models import model_catalogue
 from app.deps import Services, open_services
 from app.errors import AccessDenied, HubError, InputError, KvmathError
 from app.hub.folder import read_folder
 from app.hub.strict_json import JsonRefused, parse_object
-from app.logs.reader import read_log
 from app.render import tables
-from app.render.verify import print_verify
-from app.resolve.facts import catalogue_differences
+from app.resolve.facts import catalogue_differences, catalogue_entry
 from app.resolve.gpu import ResolvedGpu, requested_gpu
 from app.resolve.model import ResolvedModel
 from app.schemas.request import ConcurrencyQuery, CrossoverQuery, KvQuery, ModelFields, PlanQuery
-from app.schemas.verify import VerifyBody
 from app.settings import Settings
 
 FITS, DOES_NOT_FIT, BAD_INPUT, HUB_TROUBLE = 0, 1, 2, 3
+READER_GONE = 141
+"""What shells report for a program whose reader closed the pipe."""
 USUAL_CONTEXTS = (4096, 8192, 32768, 131072)
 MAX_CONFIG_BYTES = 5_000_000
+_OPTIONS = {"contexts": "context", "batches": "batch", "concurrent_users": "users"}
+"""Options that have another name than the field they fill."""
 
 Q = TypeVar("Q", bound=ModelFields)
 Fields = Mapping[str, Any]
@@ -97,23 +100,22 @@ def plan(model: str, fields: Fields, *, as_json: bool) -> int:
 
 def verify(file: Path, model: str | None, fields: Fields, *, as_json: bool) -> int:
     """A startup log explained; `-` reads standard input."""
+    from app.answers.verify import verify as verify_log  # noqa: PLC0415 -- numbers need no logs
+    from app.logs.reader import read_log  # noqa: PLC0415 -- as above
+    from app.render.verify import print_verify  # noqa: PLC0415 -- as above
+    from app.schemas.verify import VerifyBody  # noqa: PLC0415 -- as above
 
     async def work(services: Services) -> int:
-        most = services.settings.max_log_bytes
-        data = (sys.stdin.buffer if str(file) == "-" else file.open("rb")).read(most + 1)
-        if len(data) > most:
-            raise InputError.of("file", f"is over {most} bytes")
+        text = _log_text(file, services.settings.max_log_bytes)
         given = {name: value for name, value in fields.items() if value is not None}
         here = None if model is None else _on_disk(model)
         known = None
         if isinstance(here, Path):
-            query = ModelFields()
-            known = await services.models.read(await read_folder(here), query)
+            known = await services.models.read(await read_folder(here), ModelFields())
         elif here is not None:
             given["config"] = here
         elif model is not None:
             given["model"] = model
-        text = data.decode("utf-8", errors="replace") or "\n"
         asked = VerifyBody.model_validate({**given, "log": text})
         found = await verify_log(asked, read_log(text), services.models, known)
         if as_json:
@@ -125,27 +127,58 @@ def verify(file: Path, model: str | None, fields: Fields, *, as_json: bool) -> i
     return _run(work)
 
 
-def catalogue(*, check: bool) -> int:
+def _log_text(file: Path, most: int) -> str:
+    if str(file) == "-":
+        data = sys.stdin.buffer.read(most + 1)
+    else:
+        with file.open("rb") as log:
+            data = log.read(most + 1)
+    if len(data) > most:
+        raise InputError.of("file", f"is over {most} bytes")
+    # A file without a byte is no log either, and is told so in the same words.
+    return data.decode("utf-8", errors="replace") or "\n"
+
+
+def catalogue(*, check: bool, as_json: bool) -> int:
     """The quick reference table, or a comparison of the shipped facts with the hub."""
 
     async def work(services: Services) -> int:
-        if not check:
+        if check:
+            return await _check_catalogue(services)
+        if as_json:
+            _print_json(reference_table(model_catalogue()))
+        else:
             tables.print_reference()
-            return FITS
-        changed = 0
-        for entry in model_catalogue().models:
-            if "/" not in entry.id:
-                continue
-            try:
-                files = await services.hub.fetch_model(entry.id, use_local_cache=False)
-            except AccessDenied as error:
-                print(f"{entry.id}: not compared: {error.detail}")
-                continue
-            differences = catalogue_differences(entry.facts, files.config)
-            changed += bool(differences)
-            for line in differences:
-                print(f"{entry.id}: {line}")
-        return DOES_NOT_FIT if changed else FITS
+        return FITS
+
+    return _run(work)
+
+
+async def _check_catalogue(services: Services) -> int:
+    changed = 0
+    for entry in model_catalogue().models:
+        if "/" not in entry.id:
+            continue
+        try:
+            files = await services.hub.fetch_model(entry.id, use_local_cache=False)
+        except AccessDenied as error:
+            print(f"{entry.id}: not compared: {error.detail}")
+            continue
+        differences = catalogue_differences(entry.facts, files.config)
+        changed += bool(differences)
+        for line in differences:
+            print(f"{entry.id}: {line}")
+    return DOES_NOT_FIT if changed else FITS
+
+
+def new_entry(name: str) -> int:
+    """An entry for the catalogue from the hub's files, as JSON."""
+
+    async def work(services: Services) -> int:
+        files = await services.hub.fetch_model(name, use_local_cache=False)
+        weights = await services.hub.fetch_weights(files)
+        _print_json(catalogue_entry(files, weights, datetime.now(tz=UTC).date()))
+        return FITS
 
     return _run(work)
 
@@ -162,11 +195,21 @@ async def _resolved(
 
 
 def _on_disk(name: str) -> Path | dict[str, Any] | None:
-    """The folder of that name, or the content of the config file, or None."""
-    path = Path(name)
+    """The folder of that name, or the content of the config file, or None.
+
+    Raises:
+        InputError: on a name that can only be a path, where there is no folder and no config.
+    """
+    path = Path(name).expanduser()
     if path.is_dir():
         return path
-    return _config_file(path) if path.suffix == ".json" and path.is_file() else None
+    if path.is_file():
+        if path.suffix == ".json":
+            return _config_file(path)
+        raise InputError.of("model", f"{name} is a file, but no .json file")
+    if name.startswith((".", "/", "~")) or path.suffix == ".json" or name.count("/") > 1:
+        raise InputError.of("model", f"there is no file or folder {name}")
+    return None
 
 
 def _config_file(path: Path) -> dict[str, Any]:
@@ -205,17 +248,29 @@ def _run(work: Work) -> int:
             return await work(services)
 
     try:
-        return asyncio.run(inside())
+        code = asyncio.run(inside())
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _forget_output()
+        return READER_GONE
     except OSError as error:
-        _complain(f"{error.filename}: {error.strerror}" if error.filename else str(error))
+        _forget_output()
+        _complain(f"{error.filename or 'output'}: {error.strerror}")
         return BAD_INPUT
     except ValidationError as error:
         for fault in error.errors(include_url=False, include_input=False):
-            _complain(f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}")
+            field = str(fault["loc"][0]) if fault["loc"] else "input"
+            _complain(f"{_OPTIONS.get(field, field.replace('_', '-'))}: {fault['msg']}")
         return BAD_INPUT
     except KvmathError as error:
         _complain(error.detail)
         return HUB_TROUBLE if isinstance(error, AccessDenied | HubError) else BAD_INPUT
+    return code
+
+
+def _forget_output() -> None:
+    """What could not be written is not tried again while Python ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _complain(text: str) -> None:

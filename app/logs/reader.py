@@ -25,7 +25,8 @@ _SETTINGS = frozenset(setting.name for setting in fields(LogSettings))
 _ABOUT = _SETTINGS | {"version", "gpu", "device"}
 _STAGE = 10_000
 _BEGINNING = 2**18
-_MAX_STARTS = 256
+_MAX_STARTS = 4096
+_LAST_STARTS = 64
 _MAX_ARGUMENT_LINES = 16
 
 
@@ -79,20 +80,25 @@ def _startup(text: str, engine: Engine) -> str:
 
 
 def _last_run(text: str, engine: Engine) -> tuple[str, list[Hit], int]:
-    """The last start that measured something, what it says, and how many there are."""
-    found = hits(text, engine.read)
+    """The last start that measured something, what it says, and how many starts there are.
+
+    Looked for from the end: a log of a thousand attempts is read no further back than it takes.
+    Marks without a measurement between them are of one start.
+    """
     kinds = (list(places(text, word, _MAX_STARTS)) for word in engine.starts)
     marks = next((marks for marks in kinds if marks), [])
-    measured = [hit.at for hit in found if not hit.values.keys() <= _ABOUT]
-    begins = [0]
-    for mark in marks:
-        if any(begins[-1] <= at < mark for at in measured):
-            begins.append(mark)
-    if len(begins) > 1 and not any(at >= begins[-1] for at in measured):
-        begins.pop()
-    begin = begins[-1]
-    of_last = [Hit(hit.at - begin, hit.values) for hit in found if hit.at >= begin]
-    return text[begin:], of_last, len(begins)
+    begins = sorted({0, *marks[-_LAST_STARTS:]})
+    begin, end, said = 0, len(text), list[Hit]()
+    for start, stop in zip(reversed(begins), reversed([*begins[1:], len(text)]), strict=True):
+        found = hits(text[start:stop], engine.read)
+        measures = any(not hit.values.keys() <= _ABOUT for hit in found)
+        if measures and any(not hit.values.keys() <= _ABOUT for hit in said):
+            break
+        if measures:
+            said, end = [], stop
+        begin = start
+        said = [Hit(hit.at + start, hit.values) for hit in found] + said
+    return text[begin:end], [Hit(hit.at - begin, hit.values) for hit in said], len(marks)
 
 
 def _settings(text: str, engine: Engine, found: list[Hit]) -> dict[str, Any]:

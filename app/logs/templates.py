@@ -1,4 +1,4 @@
-"""Templates of an engine's log lines, compiled to patterns that are anchored and bounded.
+"""Templates of an engine's log lines: patterns that are anchored and bounded.
 
 A template is the engine's own sentence with holes: `Model loading took {weights:GiB} GiB`. A hole
 is `{name:kind}`; `{...}` passes over a short stretch of the line. A space stands for any white
@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import cache
 
 MAX_HITS = 4096
 """Places of one template that are looked at; a log that has more is no startup log."""
@@ -64,17 +65,22 @@ _KINDS: dict[str, tuple[str, Callable[[str], Value]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """A compiled template.
+    """A template, whose pattern is compiled when a text has its words.
 
     Attributes:
         needle: The words before the first hole.
-        pattern: The whole, to be matched where the needle stands.
+        source: The whole as a pattern, to be matched where the needle stands.
         kinds: What the holes hold.
     """
 
     needle: str
-    pattern: re.Pattern[str]
+    source: str
     kinds: tuple[tuple[str, str], ...]
+
+    @property
+    def pattern(self) -> re.Pattern[str]:
+        """The pattern, compiled once."""
+        return _compiled(self.source)
 
     def values(self, match: re.Match[str]) -> dict[str, Value]:
         """What stands in the holes."""
@@ -89,8 +95,13 @@ class Hit:
     values: dict[str, Value]
 
 
+@cache
+def _compiled(source: str) -> re.Pattern[str]:
+    return re.compile(source)
+
+
 def template(line: str) -> Template:
-    """Compile a template.
+    """Read a template.
 
     Raises:
         ValueError: without words before its first hole.
@@ -109,11 +120,11 @@ def template(line: str) -> Template:
     needle = _HOLE.split(line, maxsplit=1)[0].partition(" =")[0].rstrip()
     if not needle:
         raise ValueError(f"nothing to look for in {line!r}")
-    return Template(needle, re.compile(pattern), tuple(kinds))
+    return Template(needle, pattern, tuple(kinds))
 
 
 def templates(*lines: str) -> tuple[Template, ...]:
-    """Compile several."""
+    """Read several."""
     return tuple(map(template, lines))
 
 

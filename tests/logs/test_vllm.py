@@ -172,7 +172,7 @@ def test_of_several_starts_the_last_that_measured_something_is_read() -> None:
     unfinished = samples.VLLM_V1.partition("(Worker_TP1")[0]
     log = read(samples.VLLM_V1 + later + unfinished)
     assert gib(log.measured.available_kv) == 50.11
-    assert "2 starts" in log.warnings[0]
+    assert "3 starts" in log.warnings[0]
 
 
 @pytest.mark.parametrize("share", [0.3, 0.5, 0.7, 0.9])
