@@ -86,6 +86,7 @@ class LatentQuery:
     qk_nope_head_dim: int
     heads_per_rank: int
     block_size: int | None = None
+    sinks: bool = False
     decode_context_parallel: bool = False
 
 
@@ -115,13 +116,19 @@ def latent_backend(query: LatentQuery) -> Backend:
     raise _bad_block_size(query.block_size)
 
 
+_FLASHMLA_SPARSE = Backend("FLASHMLA_SPARSE", (64,))
+
+
 @lru_cache(maxsize=1024)
 def sparse_latent_backend(query: LatentQuery) -> tuple[Backend, str]:
     """The backend of sparse latent attention (DSA) and the cache type it makes of the one asked:
-    FlashMLA serves fp8 in its own packed layout, as SM120 serves everything.
+    FlashMLA serves fp8 in its own packed layout, as SM120 serves everything. Sinks (Hunyuan 4) are
+    FlashMLA's alone.
     """
     dtype, major = query.cache_dtype, query.capability[0]
     found = None
+    if query.sinks and major in (9, 10) and dtype in ("auto", "fp8", "fp8_ds_mla"):
+        return _FLASHMLA_SPARSE, "auto" if dtype == "auto" else "fp8_ds_mla"
     if dtype in ("auto", *FP8_E4M3, "fp8_ds_mla", "nvfp4_ds_mla"):
         if major == 9 and dtype != "nvfp4_ds_mla":
             found = _sparse_on_hopper(query)
@@ -140,7 +147,7 @@ def _sparse_on_hopper(query: LatentQuery) -> tuple[Backend, str]:
         return Backend("FLASH_ATTN_MLA_SPARSE", (64,)), dtype
     if dtype == "fp8_e4m3" or (dtype == "fp8" and query.head_size == 512):
         return Backend("FLASHINFER_MLA_SPARSE_SM90", (64,)), dtype
-    return Backend("FLASHMLA_SPARSE", (64,)), "auto" if dtype == "auto" else "fp8_ds_mla"
+    return _FLASHMLA_SPARSE, "auto" if dtype == "auto" else "fp8_ds_mla"
 
 
 def _sparse_on_blackwell(query: LatentQuery) -> tuple[Backend, str] | None:
@@ -152,7 +159,7 @@ def _sparse_on_blackwell(query: LatentQuery) -> tuple[Backend, str] | None:
         return Backend("FLASHINFER_MLA_SPARSE", (32,)), dtype
     if not rotary or dtype == "fp8_e4m3":
         return None
-    return Backend("FLASHMLA_SPARSE", (64,)), "fp8_ds_mla" if dtype == "fp8" else dtype
+    return _FLASHMLA_SPARSE, "fp8_ds_mla" if dtype == "fp8" else dtype
 
 
 _FLASH = "FLASH_ATTN"

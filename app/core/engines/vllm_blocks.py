@@ -158,6 +158,7 @@ def _latent(deployment: Deployment, part: MlaLatent, dtype: str) -> tuple[Backen
         qk_nope_head_dim=part.qk_nope_head_dim,
         heads_per_rank=deployment.shape.num_attention_heads // deployment.tensor_parallel_size,
         block_size=deployment.block_size,
+        sinks=deployment.facts.sinks,
         decode_context_parallel=deployment.decode_context_parallel,
     )
     if deployment.facts.sparse:

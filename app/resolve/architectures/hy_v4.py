@@ -56,7 +56,7 @@ def hy_v4(config: Config) -> ModelShape:
         mtp=1,
         each=each,
         extra=_streams(config, at, dims) if config.boolean("enable_ihc", default=True) else (),
-        traits=("attention_sinks", "sparse_attention"),
+        traits=("sparse_attention", *(("attention_sinks",) if _sunk(config) else ())),
     )
 
 
@@ -74,8 +74,11 @@ def _indexed(config: Config, layers: int) -> list[bool]:
 
 
 def _sinks(config: Config, at: str, dims: Dims, layers: Sequence[int]) -> list[Weight]:
-    wanted = config.boolean("learnable_sink", default=True)
-    return sinks(at, dims, layers, name="learnable_sink_param") if wanted else []
+    return sinks(at, dims, layers, name="learnable_sink_param") if _sunk(config) else []
+
+
+def _sunk(config: Config) -> bool:
+    return config.boolean("learnable_sink", default=True)
 
 
 def _gate(

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 import pytest
 
+from app.core.cache import SparseIndexer
 from app.core.engines.vllm import VllmArguments, plan_cache
 from app.core.engines.vllm_cache_dtype import head_token_bytes
 from app.core.hardware import Gpu
@@ -154,6 +155,19 @@ def test_turboquant_leaves_two_layers_at_either_end() -> None:
     plan = plan_cache(model((48, full())), arguments, H100)
     assert (plan.block_size, plan.bytes_per_block) == (32, 1673216)
     assert plan.capacity(40 * 2**30).num_blocks == 25668
+
+
+def test_sinks_of_sparse_latents_are_flashmlas_alone() -> None:
+    # vLLM 0.33's own planning of Hunyuan 4's class defaults: 34 layers, 10 with an indexer of 132
+    # bytes; 656 packed bytes a latent in blocks of 64
+    indexer = SparseIndexer(index_head_dim=128, quantised=True)
+    kinds = (10, (latent(), indexer)), (24, latent())
+    arguments = VllmArguments(kv_cache_dtype="fp8", tensor_parallel_size=2)
+    sunk = plan_cache(model(*kinds, traits=frozenset({"attention_sinks"})), arguments, B200)
+    assert (sunk.block_size, sunk.bytes_per_block) == (64, 1511936)
+    # FlashInfer, without sinks: 576 bytes
+    plain = plan_cache(model(*kinds), arguments, B200)
+    assert plain.bytes_per_block == 64 * (34 * 576 + 10 * 132)
 
 
 def test_turboquant_and_flashinfer_share_no_layout() -> None:
