@@ -1,6 +1,6 @@
 """`kvmath`: the calculator on the command line; `app.commands` does the work.
 
-Exit codes: 0 fits, 1 does not fit, 2 bad input, 3 hub trouble.
+Exit codes: 0 fits, 1 does not fit, 2 bad input, 3 hub trouble. Of several contexts the first decides.
 """
 
 import sys
@@ -10,12 +10,15 @@ from typing import Annotated
 
 import typer
 
+from app import __version__
+
 app = typer.Typer(
     add_completion=False,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     help="KV cache arithmetic: what a model's cache and weights take, and how much of it fits.",
-    epilog="Exit codes: 0 fits, 1 does not fit, 2 bad input, 3 hub trouble.",
+    epilog="Exit codes: 0 fits, 1 does not fit, 2 bad input or output, 3 hub trouble. Of several "
+    "contexts the first decides.",
 )
 
 Model = Annotated[
@@ -31,6 +34,21 @@ Revision = Annotated[str | None, typer.Option(help="Branch, tag or commit.")]
 Source = Annotated[str, typer.Option(help="any, or hub to go past the catalogue.")]
 AsJson = Annotated[bool, typer.Option("--json", help="The answer as the service gives it.")]
 Explain = Annotated[bool, typer.Option(help="Show the arithmetic.")]
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"kvmath {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print and stop.")
+    ] = False,
+) -> None:
+    """What stands before any command."""
 
 
 def _commands() -> ModuleType:
@@ -170,15 +188,22 @@ def verify(
 @app.command()
 def catalogue(
     check: Annotated[bool, typer.Option(help="Compare with the hub; exit 1 on a change.")] = False,
+    entry: Annotated[
+        str | None,
+        typer.Option(metavar="ORG/NAME", help="A new entry from the files on the hub, as JSON."),
+    ] = None,
+    as_json: AsJson = False,
 ) -> None:
     """The quick reference table, or a comparison of the shipped facts with the hub."""
-    raise typer.Exit(_commands().catalogue(check=check))
+    if entry is not None:
+        raise typer.Exit(_commands().new_entry(entry))
+    raise typer.Exit(_commands().catalogue(check=check, as_json=as_json))
 
 
 def main() -> None:
-    """Entry point; a first word that is no command is the model of `size`."""
+    """Entry point; where no command is named, it is `size`."""
     words = sys.argv[1:]
-    known = {"size", "crossover", "plan", "verify", "catalogue"}
-    if words and words[0] not in known and not words[0].startswith("-"):
+    alone = {"size", "crossover", "plan", "verify", "catalogue", "--help", "--version"}
+    if words and words[0] not in alone:
         sys.argv.insert(1, "size")
     app()

@@ -51,9 +51,8 @@ def size(model: str, fields: Fields, *, as_json: bool) -> int:
         kv = kv_answer(query, resolved, gpu)
         fit = None
         if gpu is not None:
-            fit = concurrency_answer(
-                ConcurrencyQuery.model_validate(query.model_dump()), resolved, gpu
-            )
+            given = query.model_dump(exclude_unset=True)
+            fit = concurrency_answer(ConcurrencyQuery.model_validate(given), resolved, gpu)
         if as_json:
             _print_json({"kv": kv, "concurrency": fit})
         else:

@@ -1,7 +1,10 @@
 """Answers as tables for people, on a terminal."""
 
+import sys
+
 from rich import box
-from rich.console import Console
+from rich.cells import cell_len
+from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table
 
 from app.answers.models import reference_table
@@ -14,6 +17,7 @@ from app.schemas.kv import KvAnswer
 from app.schemas.plan import PlanAnswer
 
 GIB, GB, MIB, KIB = 2**30, 10**9, 2**20, 2**10
+_WORDS, _WIDE = 16, 10_000
 
 
 def binary(size: float) -> str:
@@ -137,30 +141,57 @@ def print_plan(found: PlanAnswer) -> None:
 
 def print_reference() -> None:
     """The quick reference table."""
-    table = new_table("model", "parameters", "weights", "KV per token", "8k", "32k", "128k")
+    sizes = ("8k\nGiB", "32k\nGiB", "128k\nGiB")
+    table = new_table("model", "params\n1e9", "weights\nGB", "KV/token\nB", *sizes)
     for row in reference_table(model_catalogue()).models:
+        kept = (
+            row.kv_bytes_per_sequence_8k,
+            row.kv_bytes_per_sequence_32k,
+            row.kv_bytes_per_sequence_128k,
+        )
         table.add_row(
             row.id,
-            f"{row.parameters / GB:,.2f}e9",
-            decimal_gb(row.weight_bytes),
-            f"{row.kv_bytes_per_token:,} B",
-            binary(row.kv_bytes_per_sequence_8k),
-            binary(row.kv_bytes_per_sequence_32k),
-            binary(row.kv_bytes_per_sequence_128k),
+            f"{row.parameters / GB:,.2f}",
+            f"{row.weight_bytes / GB:,.2f}",
+            f"{row.kv_bytes_per_token:,}",
+            *(f"{size / GIB:,.3f}" for size in kept),
         )
     new_console().print(table)
 
 
 def new_console() -> Console:
-    """Where tables go: the terminal, without colours and without cutting lines."""
-    return Console(highlight=False, soft_wrap=True)
+    """Where tables go, without colours: the terminal, or as wide as they are."""
+    return Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else _WIDE)
+
+
+class _Figures(Table):
+    """A table whose numbers are whole, on a terminal however narrow: its first column, of words,
+    folds, and beyond that lines are longer than the terminal.
+    """
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """As any table's, in as much width as the numbers need."""
+        first, *others = (
+            max(
+                cell_len(line)
+                for cell in (column.header, *column.cells)
+                for line in str(cell).split("\n")
+            )
+            for column in self.columns
+        )
+        needed = min(first, _WORDS) + sum(others) + 2 * len(self.columns) + 1
+        width = max(options.max_width, needed)
+        return super().__rich_console__(console, options.update(max_width=width))
 
 
 def new_table(*columns: str) -> Table:
     """An empty table: the first column of words, the others of numbers."""
-    table = Table(box=box.SIMPLE, show_header=any(columns), pad_edge=False)
+    table = _Figures(box=box.SIMPLE, show_header=any(columns), pad_edge=False, padding=(0, 1, 0, 0))
     for index, column in enumerate(columns):
-        table.add_column(column, justify="left" if index == 0 else "right", no_wrap=True)
+        words = index == 0
+        table.add_column(
+            column, justify="left" if words else "right", no_wrap=not words, overflow="fold"
+        )
     return table
 
 

@@ -1,8 +1,10 @@
 """Which fields of a config decide its shape: what the catalogue keeps and is checked by."""
 
 from collections.abc import Iterator, Mapping
+from datetime import date
 from typing import Any
 
+from app.hub.facts import ModelFiles, WeightFacts
 from app.resolve.architectures import build
 from app.resolve.architectures.fields import Config
 
@@ -53,6 +55,35 @@ def decisive_fields(config: Mapping[str, Any]) -> dict[str, Any]:
     for label in LABELS:
         recorded.get(label)
     return recorded.kept()
+
+
+def catalogue_entry(files: ModelFiles, weights: WeightFacts, day: date) -> dict[str, Any]:
+    """An entry of the catalogue from a model's published files, its aliases left to a person.
+
+    Raises:
+        InputError: as building the shape does.
+    """
+    name, commit = files.resolved_id, files.commit
+    here = f"{name} on the Hugging Face Hub"
+    facts = decisive_fields(files.config)
+    if files.quantization is not None:
+        facts["hf_quant_config"] = files.quantization
+    count = build(Config(files.config)).parameters
+    sources = {"facts": f"config.json of {here}", "parameters": "counted by kvmath"}
+    if sum((weights.elements_by_dtype or {}).values()) == count.total:
+        sources["parameters"] = f"the element count that the Hub shows for {name}"
+    if weights.total_bytes is not None:
+        sources["checkpoint_bytes"] = f"{weights.source} of {here}"
+    return {
+        "id": name,
+        "aliases": [],
+        "revision": commit,
+        "facts": facts,
+        "parameters": {"total": count.total, "active": count.active},
+        "checkpoint_bytes": weights.total_bytes,
+        "sources": sources,
+        "checked": day.isoformat(),
+    }
 
 
 def catalogue_differences(

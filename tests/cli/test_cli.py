@@ -72,6 +72,11 @@ def test_the_table_a_person_reads(tmp_path: Path) -> None:
         assert text in shown
 
 
+def test_only_what_was_given_counts_as_given(tmp_path: Path) -> None:
+    shown = kvmath("llama-3-8b", "--gpu", "h100", home=tmp_path).stdout
+    assert "takes no account of" not in shown
+
+
 def test_a_picture(tmp_path: Path) -> None:
     output = tmp_path / "curve.png"
     done = kvmath("crossover", "llama-3-8b", "--output", str(output), home=tmp_path)
