@@ -16,7 +16,8 @@ ENV PATH=/opt/venv/bin:$PATH \
     HOST=0.0.0.0 \
     PORT=8000 \
     HF_HOME=/var/cache/huggingface \
-    MPLCONFIGDIR=/tmp/matplotlib
+    MPLCONFIGDIR=/tmp/matplotlib \
+    MALLOC_ARENA_MAX=2
 WORKDIR /srv
 RUN useradd --system --uid 10001 --no-create-home --shell /usr/sbin/nologin kvmath
 COPY --from=build /opt/venv /opt/venv

@@ -22,6 +22,7 @@ def main() -> None:
             host=settings.host,
             port=settings.port,
             workers=settings.workers,
+            loop="app.fair_loop:FairLoop" if settings.workers > 1 else "auto",
             access_log=False,
             server_header=False,
             timeout_graceful_shutdown=settings.shutdown_grace_s,

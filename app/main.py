@@ -1,15 +1,15 @@
 """The application: settings in, an ASGI app out."""
 
 import gc
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
 from fastapi import FastAPI
 from fastapi.middleware.asyncexitstack import AsyncExitStackMiddleware
 from fastapi.telemetry import TelemetryConfig
 from starlette.middleware.exceptions import ExceptionMiddleware
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app import __version__, problems
 from app.answers.kept import AnswerCache
@@ -23,7 +23,7 @@ from app.catalog.gpus import gpu_catalogue
 from app.catalog.models import model_catalogue
 from app.deps import open_services
 from app.edge.edge import Edge, Limits
-from app.edge.journal import Journal, log_requests
+from app.edge.journal import AccessLog, Journal
 from app.edge.keys import Gate
 from app.edge.metrics import Metrics
 from app.settings import Settings
@@ -45,7 +45,7 @@ _TELEMETRY_ON: TelemetryConfig = {"auto_configure": True}
 
 
 class Service(FastAPI):
-    """FastAPI with our one layer around it and no others but the two that its routes need.
+    """FastAPI in our one layer, and with no others but the two that its routes need.
 
     What is left out (error pages, telemetry, a second body limit) would cost a tenth of a request.
     """
@@ -61,15 +61,10 @@ class Service(FastAPI):
                 "model_catalogue": model_catalogue().version,
             },
         )
-        self.journal = Journal([log_requests, self.metrics.read])
+        self.journal = Journal([AccessLog(), self.metrics])
         super().__init__(**options)
-
-    def build_middleware_stack(self) -> ASGIApp:
-        """Edge, then the handlers for exceptions, then the stack that closes files."""
-        settings = self.settings
-        routes = AsyncExitStackMiddleware(DirectRouter(self.router))
-        return Edge(
-            ExceptionMiddleware(routes, handlers=self.exception_handlers),
+        self.edge = Edge(
+            super().__call__,
             limits=Limits(
                 body_bytes=settings.max_body_bytes,
                 body_bytes_at={
@@ -88,6 +83,28 @@ class Service(FastAPI):
             gate=Gate.of(settings),
         )
 
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Through the edge; what it does not answer itself comes back to FastAPI."""
+        await self.edge(scope, receive, send)
+
+    def build_middleware_stack(self) -> ASGIApp:
+        """The handlers for exceptions, then the stack that closes files."""
+        routes = AsyncExitStackMiddleware(DirectRouter(self.router))
+        return ExceptionMiddleware(routes, handlers=self.exception_handlers)
+
+
+@contextmanager
+def _calm_collector() -> Iterator[None]:
+    """While serving: what was made at the start lives on, and requests leave few cycles behind."""
+    usual = gc.get_threshold()
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 20)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*usual)
+        gc.unfreeze()
+
 
 def create_app(settings: Settings | None = None) -> FastAPI:
     """The service with these settings, or with those that the environment asks for."""
@@ -97,9 +114,8 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     async def lifespan(app: Service) -> AsyncIterator[None]:
         async with open_services(settings, app.answers, app.metrics.hub_event) as services:
             app.state.services = services
-            # What was made while starting lives on: the collector need not look at it again.
-            gc.freeze()
-            yield
+            with _calm_collector():
+                yield
         app.journal.flush()
         app.metrics.close()
 

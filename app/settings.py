@@ -79,7 +79,7 @@ class Settings(BaseSettings):
     request_timeout_s: float = Field(
         60.0, gt=0, le=3600, description="From a request's arrival to its answer, or 504."
     )
-    answer_cache_bytes: int = Field(32 * _MIB, ge=0, description="Finished answers kept in memory.")
+    answer_cache_bytes: int = Field(16 * _MIB, ge=0, description="Finished answers kept in memory.")
     cache_max_age_s: int = Field(300, ge=0, description="Cache-Control of deterministic answers.")
 
     # A fleet

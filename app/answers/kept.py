@@ -84,9 +84,10 @@ class AnswerCache:
 
     def get(self, key: Key) -> Answered | None:
         """The answer, unless it is unknown or may have changed."""
-        if key not in self._kept:
+        try:
+            found = self._kept[key]
+        except KeyError:
             return None
-        found = self._kept[key]
         if found.fresh_until is not None and self.clock() >= found.fresh_until:
             del self._kept[key]
             return None

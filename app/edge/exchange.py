@@ -2,18 +2,20 @@
 
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from time import perf_counter
 
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
 from app.answers.kept import Answered, Headers, Key, etag_of, key_of
+from app.edge.journal import Entry
 
 _SAFE_ID = re.compile(rb"[A-Za-z0-9._-]{1,128}")
 # https://www.w3.org/TR/trace-context/#traceparent-header
 _TRACEPARENT = re.compile(rb"00-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-([0-9a-f]{2})")
 _DETERMINISTIC = frozenset({"GET", "HEAD", "POST"})
+FROM_MEMORY = (b"server-timing", b"memory")
 _NOT_IN_304 = frozenset({b"content-length", b"content-type"})
 
 
@@ -25,7 +27,8 @@ def _noise() -> Iterator[bytes]:
             yield pool[start : start + 32]
 
 
-_NOISE = _noise()
+new_id = _noise().__next__
+"""A random id: 32 hexadecimal digits."""
 
 
 class Exchange:
@@ -38,49 +41,44 @@ class Exchange:
     status = 0
     sent_bytes = 0
     held_bytes = 0
-    content_length = 0
-    has_body = False
     body_read = False
+    request_id = b""
     more_headers: tuple[tuple[bytes, bytes], ...] = ()
-    key: Key | None = None
     _start: Message | None = None
 
     def __init__(
-        self, scope: Scope, send: Send, cache_control: bytes, clock: Callable[[], float]
+        self,
+        scope: Scope,
+        send: Send,
+        given: Mapping[bytes, bytes],
+        key: Key | None,
+        *,
+        cache_control: bytes,
+        clock: Callable[[], float],
     ) -> None:
         self._started_at = perf_counter()
         self._send = send
+        self._given = given
         self._clock = clock
-        self.scope = scope
+        self.key = key
         self.cache_control = cache_control
-        given = self._given = dict(scope["headers"])
-        self.request_id = next(_NOISE)
-        if (parent := given.get(b"traceparent")) is not None:
-            self._join_trace(parent)
-        wanted = given.get(b"x-request-id")
-        if wanted is not None and _SAFE_ID.fullmatch(wanted):
-            self.request_id = wanted
         self.method: str = scope["method"]
-        self._head = self.method == "HEAD"
-        if self._head:  # a copy, since the server goes by its own scope's method
-            self.scope = scope = {**scope, "method": "GET"}
-        if self._head or self.method == "GET":
-            # The line end, which no header, query string or JSON text begins or goes on with.
-            accept: bytes = given.get(b"accept", b"")
-            picture = accept if accept.startswith(b"image/") else b""
-            self.key = key_of(scope["path"], b"%b\n?%b" % (picture, scope["query_string"]))
-        if b"content-length" in given or b"transfer-encoding" in given:
-            length = given.get(b"content-length", b"")
-            self.content_length = int(length) if length.isdigit() else 0
-            self.has_body = True
+        self.scope = scope
+        if self.method == "HEAD":  # a copy, since the server goes by its own scope's method
+            self.scope = {**scope, "method": "GET"}
 
-    def _join_trace(self, parent: bytes) -> None:
-        """Go on with the caller's trace, with a span of our own; begin one if it is malformed."""
-        flags = b"00"
-        if match := _TRACEPARENT.fullmatch(parent):
-            self.request_id, flags = match.groups()
-        own = b"00-%b-%b-%b" % (self.request_id, next(_NOISE)[:16], flags)
-        self.more_headers = ((b"traceparent", own),)
+    def identify(self) -> None:
+        """Take over the caller's ids, where it sends sound ones; else make them."""
+        given = self._given
+        self.request_id = new_id()
+        if b"traceparent" in given:
+            flags = b"00"
+            if match := _TRACEPARENT.fullmatch(given[b"traceparent"]):
+                self.request_id, flags = match.groups()
+            own = b"00-%b-%b-%b" % (self.request_id, new_id()[:16], flags)
+            self.more_headers = (*self.more_headers, (b"traceparent", own))
+        if b"x-request-id" in given and _SAFE_ID.fullmatch(given[b"x-request-id"]):
+            self.request_id = given[b"x-request-id"]
 
     @property
     def started(self) -> bool:
@@ -93,6 +91,21 @@ class Exchange:
         path: str = self.scope["path"]
         return path
 
+    def entry(self) -> Entry:
+        """What the journal is told."""
+        return (
+            self.method,
+            self.path,
+            self.route,
+            self.status,
+            self.took_s,
+            self.held_bytes,
+            self.sent_bytes,
+            self.request_id,
+            self.hit,
+            self.caller,
+        )
+
     @property
     def route(self) -> str:
         """The pattern of the path: of these there are few."""
@@ -102,6 +115,17 @@ class Exchange:
     def header_bytes(self) -> int:
         """Names and values of the header fields together."""
         return sum(len(name) + len(value) for name, value in self.scope["headers"])
+
+    @property
+    def has_body(self) -> bool:
+        """Whether a body comes with the request."""
+        return b"content-length" in self._given or b"transfer-encoding" in self._given
+
+    @property
+    def content_length(self) -> int:
+        """Bytes of the body as declared, or 0."""
+        length = self._given.get(b"content-length", b"")
+        return int(length) if length.isdigit() else 0
 
     @property
     def is_json(self) -> bool:
@@ -121,24 +145,28 @@ class Exchange:
 
     async def give(self, answer: Answered) -> None:
         """Send an answer that is whole, or 304 where the caller has it."""
+        if not self.request_id:
+            self.identify()
         plain = answer.fresh_until is None and not answer.stale
         headers = [
             *answer.headers,
             (b"cache-control", self.cache_control if plain else self._keep_for(answer)),
+            (b"x-request-id", self.request_id),
+            FROM_MEMORY if self.hit else self._timing(),
+            *self.more_headers,
         ]
-        body, self.status = answer.body, 200
-        if (wanted := self._given.get(b"if-none-match")) is not None and _names(
-            wanted, answer.etag
-        ):
+        body, status = answer.body, 200
+        wanted = self._given.get(b"if-none-match")
+        if wanted is not None and _names(wanted, answer.etag):
             headers = [header for header in headers if header[0] not in _NOT_IN_304]
-            body, self.status = b"", 304
-        elif self._head:
+            body, status = b"", 304
+        elif self.method == "HEAD":
             body = b""
-        self._add_own(headers)
+        self.status = status
         self.sent_bytes = len(body)
-        start = {"type": "http.response.start", "status": self.status, "headers": headers}
-        await self._send(start)
+        await self._send({"type": "http.response.start", "status": status, "headers": headers})
         await self._send({"type": "http.response.body", "body": body})
+        self.took_s = perf_counter() - self._started_at
 
     async def send(self, message: Message) -> None:
         """Pass the answer on; its start waits for the first piece of its body, for the ETag."""
@@ -152,7 +180,7 @@ class Exchange:
                 message = {"type": "http.response.body", "body": b""}
             self.status = start["status"]
             await self._send(start)
-        if self._head and message["type"] == "http.response.body":
+        if self.method == "HEAD" and message["type"] == "http.response.body":
             message = {**message, "body": b""}
         self.sent_bytes += len(message.get("body", b""))
         await self._send(message)
@@ -196,15 +224,13 @@ class Exchange:
                     unchanged = True
                     start["status"] = 304
                     headers = [header for header in headers if header[0] not in _NOT_IN_304]
-        self._add_own(headers)
+        headers += ((b"x-request-id", self.request_id), self._timing(), *self.more_headers)
         start["headers"] = headers
         return unchanged
 
-    def _add_own(self, headers: Headers) -> None:
-        self.took_s = perf_counter() - self._started_at
-        headers.append((b"x-request-id", self.request_id))
-        headers.append((b"server-timing", b"app;dur=%.3f" % (self.took_s * 1e3)))
-        headers += self.more_headers
+    def _timing(self) -> tuple[bytes, bytes]:
+        took_ms = (perf_counter() - self._started_at) * 1e3
+        return b"server-timing", b"app;dur=%.3f" % took_ms
 
 
 class AnsweredResponse(Response):

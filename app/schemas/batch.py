@@ -12,13 +12,12 @@ BatchItem = Annotated[
     dict[str, Any],
     WithJsonSchema(
         {
+            # Open: an item that is wrong fails by itself, not the batch.
             "type": "object",
-            "description": "The path of a calculation, and beside it the fields of its POST body.",
-            "properties": {
-                "path": {"enum": ["/kv", "/concurrency", "/crossover", "/plan"], "type": "string"}
-            },
-            "required": ["path"],
+            "description": "`path` of a calculation (`/kv`, `/concurrency`, `/crossover`, `/plan`) "
+            "and beside it the fields of its POST body.",
             "additionalProperties": True,
+            "examples": [{"path": "/kv", "model": "llama-3-8b", "context": 8192}],
         }
     ),
 ]

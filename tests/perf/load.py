@@ -21,6 +21,7 @@ CONNECTIONS = 32
 class Sample:
     """What one run of load gave; latencies in microseconds."""
 
+    requests: int
     per_s: float
     p50: float
     p90: float
@@ -57,6 +58,7 @@ def _with_wrk(wrk: str, workload: Workload, port: int, seconds: float) -> Sample
         output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     report = json.loads(output.strip().rpartition("\n")[2])
     return Sample(
+        requests=report["requests"],
         per_s=report["requests"] / report["duration_us"] * 1e6,
         p50=report["p50"],
         p90=report["p90"],
@@ -120,6 +122,7 @@ async def _with_sockets(workload: Workload, port: int, seconds: float) -> Sample
     await asyncio.gather(*(connection.done for connection in connections))
     times = sorted(t * 1e6 for connection in connections for t in connection.times)
     return Sample(
+        requests=len(times),
         per_s=len(times) / (perf_counter() - start),
         p50=times[len(times) // 2],
         p90=times[len(times) * 9 // 10],

@@ -1,0 +1,128 @@
+"""What wrk cannot measure: batches, workers, a cold model, and how soon the service is there."""
+
+import asyncio
+import json
+import os
+import statistics
+import tempfile
+import time
+
+from app.catalog.models import model_catalogue
+from tests.fake_hub import FakeHub
+from tests.perf.client import Connection, Reply
+from tests.perf.process import cpu_s, resident_mb, service
+from tests.perf.traffic import config_of
+
+ITEMS = 10_000
+CALLERS = 1_000
+_QUIET = {"HF_HUB_OFFLINE": "1", "KVMATH_LOG_LEVEL": "error"}
+_GPUS = ("h100", "h200", "b200", "a100-80gb", "l40s", "mi300x")
+_PATHS = ("/kv", "/concurrency", "/crossover", "/concurrency")
+
+
+def items(distinct: int) -> bytes:
+    """A batch of 10,000 items, of which so many differ: calculation, model, GPU and context."""
+    models = [entry.id for entry in model_catalogue().models][:12]
+    pool = []
+    for i in range(distinct):
+        item: dict[str, object] = {"path": _PATHS[i % 4], "model": models[i // 4 % len(models)]}
+        item["context"] = 1024 + i
+        if item["path"] != "/kv":
+            item["gpu"] = _GPUS[i % len(_GPUS)]
+        if item["path"] == "/crossover":
+            item["batch"] = i % 60 + 1
+        pool.append(item)
+    return json.dumps({"items": [pool[i % distinct] for i in range(ITEMS)]}).encode()
+
+
+async def _timed(connection: Connection, body: bytes, start: float) -> tuple[float, Reply]:
+    reply = await connection.ask("POST", "/batch", body, {"Accept": "application/x-ndjson"})
+    assert (reply.status, reply.body.count(b"\n")) == (200, ITEMS)
+    return time.perf_counter() - start, reply
+
+
+async def batches() -> None:
+    """Items a second of one worker's processor time, cold and again."""
+    print(f"POST /batch, {ITEMS:,} items on one worker, items a second of processor time")
+    async with service(_QUIET | {"KVMATH_LOG_REQUESTS": "0"}) as (process, port):
+        connection = Connection(port)
+        await _timed(connection, items(1), 0)
+        for distinct in (100, 500, 1000, 2500, ITEMS):
+            body = items(distinct)
+            spent = []
+            for _ in range(2):
+                before = cpu_s(process.pid)
+                await _timed(connection, body, 0)
+                spent.append(cpu_s(process.pid) - before)
+            cold, warm = (ITEMS / seconds for seconds in spent)
+            print(f"  {distinct:>6,} of them distinct: {cold:>9,.0f} first, {warm:>9,.0f} again")
+        connection.close()
+    print()
+
+
+async def two_workers() -> None:
+    """Two large batches at once on two workers, against one alone."""
+    body = items(2500)
+    async with service(_QUIET | {"KVMATH_WORKERS": "2"}) as (_, port):
+        connections = [Connection(port) for _ in range(8)]
+        for connection in connections:  # both workers have met the models
+            await connection.ask("POST", "/batch", body)
+            connection.close()
+        alone, together = [], []
+        for _ in range(5):
+            times = []
+            for number in (1, 2):
+                pair = [Connection(port) for _ in range(number)]
+                start = time.perf_counter()
+                done = await asyncio.gather(*(_timed(each, body, start) for each in pair))
+                times.append(max(took for took, _ in done))
+                for each in pair:
+                    each.close()
+            alone.append(times[0])
+            together.append(times[1])
+    one, two = statistics.median(alone), statistics.median(together)
+    print(f"two workers: a batch alone {one * 1e3:.0f} ms, two at once {two * 1e3:.0f} ms")
+    print(f"  ratio {two / one:.2f} by medians, {min(together) / min(alone):.2f} by the best\n")
+
+
+async def cold_model() -> None:
+    """1,000 callers of a model that nobody has asked for before."""
+    async with FakeHub() as hub:
+        hub.add("org/cold", {"config.json": config_of(31)})
+        with tempfile.TemporaryDirectory() as home:
+            environment = {"HF_ENDPOINT": hub.url, "HF_HOME": home, "HF_HUB_OFFLINE": "0"}
+            async with service(environment | {"KVMATH_LOG_REQUESTS": "0"}) as (_, port):
+                callers = [Connection(port) for _ in range(CALLERS)]
+                for caller in callers:
+                    assert (await caller.ask("GET", "/livez")).status == 200
+                start = time.perf_counter()
+                replies = await asyncio.gather(
+                    *(caller.ask("GET", "/kv?model=org/cold&context=1") for caller in callers)
+                )
+                took = time.perf_counter() - start
+                for caller in callers:
+                    caller.close()
+        assert len({(reply.status, reply.body) for reply in replies}) == 1
+        fetches = len(hub.asked(r"/resolve/main/config\.json"))
+        print(f"a cold model, {CALLERS:,} callers at once: {fetches} fetch of its config,")
+        print(f"  all answered in {took * 1e3:.0f} ms\n")
+
+
+async def readiness() -> None:
+    """From the start of the process to the first answer of /readyz, and memory after that."""
+    times, processor, resident = [], [], []
+    for _ in range(5):
+        start = time.perf_counter()
+        async with service(_QUIET) as (process, _):
+            times.append(time.perf_counter() - start)
+            processor.append(cpu_s(process.pid))
+            resident.append(resident_mb(process.pid))
+    print(f"ready after {min(times):.2f} s at best, {statistics.median(times):.2f} s by median")
+    print(f"  ({min(processor):.2f} s of one core), {max(resident):.0f} MB resident\n")
+
+
+def report() -> None:
+    """Print all of it."""
+    os.sched_setaffinity(0, range(os.cpu_count() or 1))
+    for measure in (batches, two_workers, cold_model, readiness):
+        asyncio.run(measure())
