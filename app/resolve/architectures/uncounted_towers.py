@@ -101,6 +101,7 @@ WRAPPERS: Mapping[str, Wrapper] = {
         force=True,
         prefix="",
     ),
+    "mage_vl": Wrapper(text="qwen3", architectures=("MageVLForConditionalGeneration",), prefix=""),
     "midashenglm": Wrapper(
         text="qwen2_5_omni_text", architectures=("MiDashengLMModel",), prefix="decoder."
     ),
