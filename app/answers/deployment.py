@@ -111,9 +111,17 @@ def deploy(request: ModelFields, model: ResolvedModel, gpu: ResolvedGpu | None) 
             *shape.assumptions,
             *(() if gpu is None else gpu.assumptions),
             *notes,
+            *_keeps_nothing(load),
             *_ineffective(request),
         ),
     )
+
+
+def _keeps_nothing(load: ReplicaLoad) -> tuple[str, ...]:
+    """A zero is never left to be wondered at."""
+    if load.whole.terms or load.whole.fixed_bytes:
+        return ()
+    return ("no layer of this model keeps anything between tokens: it encodes, it does not decode",)
 
 
 def _computed_in(request: ModelFields, shape: ModelShape) -> Precision:

@@ -374,3 +374,10 @@ async def test_slices_of_a_gpu_do_not_work_together(client: httpx.AsyncClient) -
     assert {"more_gpus"} & {row["action"] for row in answer["advice"]} == set()
     refused = await client.post("/concurrency", json={**request, "tensor_parallel_size": 2})
     assert refused.status_code == 422
+
+
+async def test_a_zero_is_explained(client: httpx.AsyncClient) -> None:
+    config = {"model_type": "bert", "vocab_size": 30522}
+    answer = await ask(client, "kv", config=config, context=128)
+    assert answer["kv_bytes_per_sequence"] == 0
+    assert any("keeps anything" in line for line in answer["assumptions"])
