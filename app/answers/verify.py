@@ -30,7 +30,7 @@ from app.answers.verify_rows import (
     sequences_of,
 )
 from app.answers.verify_shown import calibration, pool_of, shown
-from app.answers.verify_words import failure_words, gib, part_reasons
+from app.answers.verify_words import NAMES, failure_words, gib, part_reasons
 from app.errors import AccessDenied, HubOffline, InputError, KvmathError, NotFound
 from app.logs.reading import ReadLog
 from app.resolve.gpu import ResolvedGpu
@@ -265,8 +265,7 @@ def _summary(log: ReadLog, rows: list[Row], pool: Split | None, room: Room | Non
         )
         largest = max(pool.parts, key=lambda part: abs(part.bytes))
         if abs(largest.bytes) > 2**30 // 50:
-            name = largest.part.replace("_", "-")
-            yield f"Most of it is {name} ({largest.bytes / 2**30:+.2f} GiB): {largest.reason}."
+            yield f"Most of it is {NAMES[largest.part]} ({largest.bytes / 2**30:+.2f} GiB): {largest.reason}."
     elif found.available_kv is not None:
         yield f"The cache has {gib(found.available_kv.bytes)}{_each(log)}."
     yield from _layout_sentences(rows)

@@ -289,7 +289,7 @@ def _one_group(room: Room | None) -> bool:
 def refuted(log: ReadLog, room: Room | None, rows: list[Row], context: int | None) -> list[Refuted]:
     """Assumptions of the prediction that the log contradicts."""
     by_name = {row.quantity: row for row in rows}
-    return [*_figures(by_name), *_others(log), *_layout(log, room, context)]
+    return [*_figures(by_name), *_others(log, by_name), *_layout(log, room, context)]
 
 
 def _figures(rows: dict[str, Row]) -> Iterator[Refuted]:
@@ -313,15 +313,19 @@ def _figures(rows: dict[str, Row]) -> Iterator[Refuted]:
             )
 
 
-def _others(log: ReadLog) -> Iterator[Refuted]:
-    found = log.measured
-    if found.total is None or found.free_at_start is None:
-        return
-    held = found.total.bytes - found.free_at_start.bytes
-    if held > MUCH_MEMORY * found.total.bytes:
+def _others(log: ReadLog, rows: dict[str, Row]) -> Iterator[Refuted]:
+    """What was taken before the engine loaded anything, where that is more than its own."""
+    found, total, outside = log.measured, rows.get("gpu_memory"), rows.get("non_torch")
+    held = 0.0
+    if found.total is not None and found.free_at_start is not None:
+        held = found.total.bytes - found.free_at_start.bytes
+    elif log.engine == "sglang" and outside is not None:
+        held = outside.difference or 0
+    memory = 0 if total is None else total.measured or total.predicted or 0
+    if held > MUCH_MEMORY * memory > 0:
         yield Refuted(
             assumption="nothing else holds memory on the GPU",
-            log=f"{gib(held)} were taken before the engine loaded anything",
+            log=f"{gib(held)} taken before the engine loaded anything",
         )
 
 

@@ -9,6 +9,30 @@ from app.schemas.request import ConcurrencyBody
 GIB = 2**30
 CLOSE = 0.005
 """A share of a figure below which a difference needs no cause of its own."""
+NAMES = {
+    "gpu_memory": "memory of the GPU",
+    "unrequested": "left alone by the engine",
+    "weights": "weights",
+    "activation": "activation peak",
+    "non_torch": "outside the allocator",
+    "cuda_graphs": "CUDA graphs",
+    "kv_pool": "memory for the cache",
+    "kv_cache_tokens": "tokens",
+    "num_blocks": "blocks",
+    "max_concurrency": "sequences at once",
+    "kv_cache_tokens_of_logged_memory": "tokens, from the logged memory",
+    "num_blocks_of_logged_memory": "blocks, from the logged memory",
+    "max_concurrency_of_logged_memory": "sequences, from the logged memory",
+    "gib_against_gb": "GiB against GB",
+    "version_rule": "the engine's share",
+    "block_rounding_of_the_pool": "rest of the last block",
+    "padding_layers": "padding of layers and pages",
+    "block_rounding": "blocks not full",
+    "replicated_heads": "replicated heads",
+    "not_printed": "not printed",
+    "unexplained": "unexplained",
+}
+"""Quantities and parts as people say them."""
 
 
 def gib(size: float) -> str:
@@ -103,7 +127,7 @@ def _activation(log: ReadLog, request: ConcurrencyBody, room: Room) -> str:
 def _non_torch(log: ReadLog, request: ConcurrencyBody) -> str:
     if log.engine == "sglang":
         return "the process's context, and what else holds memory before weights are loaded"
-    words = "contexts, libraries and collectives outside the allocator"
+    words = "contexts, libraries and collectives, of which the allocator does not know"
     if request.tensor_parallel_size > 1:
         words += f"; with TP {request.tensor_parallel_size} mostly the collectives' buffers"
     return words

@@ -120,7 +120,9 @@ def test_verify_says_what_a_colleague_would(tmp_path: Path) -> None:
     model = tmp_path / "config.json"
     model.write_text(json.dumps(CONFIG), encoding="utf-8")
     words = ("--model", str(model), "--gpu", "3090")
-    said = kvmath("verify", str(tmp_path / "start.log"), *words, home=tmp_path).stdout
+    done = kvmath("verify", str(tmp_path / "start.log"), *words, home=tmp_path)
+    assert max(map(len, done.stdout.splitlines())) <= 80
+    said = " ".join(done.stdout.split())
     # 7,454 x 16 tokens; 8,192 / 16 blocks a sequence
     assert "7,454 blocks x 16 tokens = 119,264 tokens" in said
     assert "takes 512 blocks" in said
