@@ -67,7 +67,9 @@ class Settings(BaseSettings):
     )
 
     # Limits: what a single request, and all together, may take
-    max_body_bytes: int = Field(1 * _MIB, ge=1024)
+    max_body_bytes: int = Field(
+        6 * _MIB, ge=1024, description="Body of all others: published configs reach 3 MB."
+    )
     max_log_bytes: int = Field(8 * _MIB, ge=1024, description="Body of /verify.")
     max_batch_bytes: int = Field(32 * _MIB, ge=1024, description="Body of /batch.")
     max_target_bytes: int = Field(8192, ge=256, description="Path and query string together.")

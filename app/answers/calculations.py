@@ -11,6 +11,7 @@ from app.answers.concurrency import concurrency_answer
 from app.answers.crossover import crossover_answer
 from app.answers.kv import kv_answer
 from app.answers.plan import plan_answer
+from app.errors import InputError
 from app.resolve.gpu import ResolvedGpu, requested_gpu
 from app.resolve.model import ResolvedModel
 from app.schemas.answer import Answer
@@ -60,7 +61,11 @@ class Calculation:
         spec = getattr(asked, "gpu_spec", None)
         gpu = requested_gpu(asked, spec, memory_needed=self.memory_needed)
         answer = self.make(asked, model, gpu)
-        return _serializer(self.answer).to_json(answer)
+        try:
+            return _serializer(self.answer).to_json(answer)
+        except PydanticSerializationError:
+            # Only a name in an inline config is repeated as it came.
+            raise InputError.of("config", "holds half a character (a lone surrogate)") from None
 
 
 def canonical(asked: BaseModel) -> bytes | None:

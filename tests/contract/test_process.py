@@ -55,7 +55,7 @@ def test_head_and_limits_over_a_real_server(process, port: int):
         ("HEAD", "/problems", None, 200),
         ("HEAD", "/docs/assets/swagger-ui.css", None, 200),
         ("GET", "/problems", None, 200),
-        ("POST", "/problems", b"x" * 2_000_000, 413),
+        ("POST", "/problems", b"x" * 7_000_000, 413),
         ("GET", "/" + "x" * 10_000, None, 414),
         ("GET", "/problems", None, 200),
     ):

@@ -15,7 +15,7 @@ from tests.perf.traffic import config_of
 
 ITEMS = 10_000
 CALLERS = 1_000
-_QUIET = {"HF_HUB_OFFLINE": "1", "KVMATH_LOG_LEVEL": "error"}
+_QUIET = {"HF_HUB_OFFLINE": "1", "KVMATH_LOG_LEVEL": "error", "KVMATH_LOG_REQUESTS": "0"}
 _GPUS = ("h100", "h200", "b200", "a100-80gb", "l40s", "mi300x")
 _PATHS = ("/kv", "/concurrency", "/crossover", "/concurrency")
 
@@ -44,7 +44,7 @@ async def _timed(connection: Connection, body: bytes, start: float) -> tuple[flo
 async def batches() -> None:
     """Items a second of one worker's processor time, cold and again."""
     print(f"POST /batch, {ITEMS:,} items on one worker, items a second of processor time")
-    async with service(_QUIET | {"KVMATH_LOG_REQUESTS": "0"}) as (process, port):
+    async with service(_QUIET) as (process, port):
         connection = Connection(port)
         await _timed(connection, items(1), 0)
         for distinct in (100, 500, 1000, 2500, ITEMS):
@@ -90,8 +90,8 @@ async def cold_model() -> None:
     async with FakeHub() as hub:
         hub.add("org/cold", {"config.json": config_of(31)})
         with tempfile.TemporaryDirectory() as home:
-            environment = {"HF_ENDPOINT": hub.url, "HF_HOME": home, "HF_HUB_OFFLINE": "0"}
-            async with service(environment | {"KVMATH_LOG_REQUESTS": "0"}) as (_, port):
+            environment = _QUIET | {"HF_ENDPOINT": hub.url, "HF_HOME": home, "HF_HUB_OFFLINE": "0"}
+            async with service(environment) as (_, port):
                 callers = [Connection(port) for _ in range(CALLERS)]
                 for caller in callers:
                     assert (await caller.ask("GET", "/livez")).status == 200
