@@ -160,7 +160,7 @@ class GpuCatalogue:
         if found is None:
             return None
         entry, family = found
-        taken = f"{name} names several products; taken as {entry.gpu.name} ({entry.gpu.id})."
+        taken = f"{name} names several products; taken as {entry.gpu.name} ({entry.gpu.id})"
         return GpuMatch(
             gpu=entry.gpu,
             entry=entry,
@@ -272,18 +272,18 @@ def _doubts(entry: GpuEntry) -> Iterable[str]:
     """The flags that whoever computes with memory or bandwidth should read."""
     for flag in entry.facts["flags"]:
         if flag["flag"] in _DOUBTS and not _WEIGHTY.isdisjoint(flag["figures"]):
-            yield f"{entry.gpu.name}: {flag['note']}"
+            yield f"{entry.gpu.name}: {flag['note'].removesuffix('.')}"
 
 
 def _slice_assumptions(whole: Gpu, profile: MigProfile) -> Iterable[str]:
     yield (
         f"{profile.profile} of {whole.name}: bandwidth is {profile.memory_fraction} and compute "
-        f"{profile.compute_fraction} of the whole GPU's, the vendor's documented shares."
+        f"{profile.compute_fraction} of the whole GPU's, the vendor's documented shares"
     )
     if profile.memory_bytes_listed is None:
         yield (
-            f"What the driver gives a {profile.profile} slice of {whole.name} is not known; "
-            "its memory is what the profile's name says, in decimal GB."
+            f"what the driver gives a {profile.profile} slice of {whole.name} is not known; "
+            "its memory is what the profile's name says, in decimal GB"
         )
 
 

@@ -64,7 +64,7 @@ def test_every_id_and_alias_is_found_as_listed() -> None:
 
 def test_a_name_that_several_products_share_is_an_assumption() -> None:
     assert find("h100").assumptions == (
-        "h100 names several products; taken as H100 SXM5 80GB (h100-sxm-80gb).",
+        "h100 names several products; taken as H100 SXM5 80GB (h100-sxm-80gb)",
     )
     assert find("h100-sxm-80gb").assumptions == ()
 

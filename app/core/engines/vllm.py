@@ -151,21 +151,21 @@ def _assumptions(
 ) -> tuple[str, ...]:
     said = []
     if gpu is None:
-        said.append(f"No GPU was named: vLLM's defaults for an {H100.driver_name} are taken.")
+        said.append(f"no GPU was named: vLLM's defaults for an {H100.driver_name} are taken")
     elif gpu.vendor not in (None, "NVIDIA"):
         said.append(
             f"{gpu.name}: vLLM's rules for NVIDIA devices are taken; those for "
-            f"{gpu.vendor} were not read."
+            f"{gpu.vendor} were not read"
         )
     elif gpu.compute_capability is None:
-        said.append(f"{gpu.name} states no compute capability: 9.0 is taken.")
+        said.append(f"{gpu.name} states no compute capability: 9.0 is taken")
     if facts.ignores_cache_dtype and arguments.kv_cache_dtype != "auto":
-        said.append("vLLM's attention for this model keeps its own precision whatever is asked.")
+        said.append("vLLM's attention for this model keeps its own precision whatever is asked")
     if arguments.max_num_batched_tokens is None:
         entry = "API server" if arguments.entry_point == "api_server" else "LLM class"
         said.append(
             f"vLLM {settings.version} defaults for its {entry}: max_num_batched_tokens "
-            f"{settings.max_num_batched_tokens}, max_num_seqs {settings.max_num_seqs}."
+            f"{settings.max_num_batched_tokens}, max_num_seqs {settings.max_num_seqs}"
         )
     return tuple(said)
 
@@ -174,7 +174,7 @@ def _unstated_length(shape: ModelShape, arguments: VllmArguments) -> tuple[str, 
     """The engine's own guess where neither caller nor config says how long sequences may be."""
     if arguments.max_model_len or shape.max_position_embeddings:
         return ()
-    return (f"The config states no longest sequence: vLLM takes {UNSTATED_LENGTH} tokens.",)
+    return (f"the config states no longest sequence: vLLM takes {UNSTATED_LENGTH} tokens",)
 
 
 def _odd_block_size(arguments: VllmArguments, backends: tuple[Backend, ...]) -> tuple[str, ...]:
@@ -183,4 +183,4 @@ def _odd_block_size(arguments: VllmArguments, backends: tuple[Backend, ...]) -> 
     names = [b.name for b in backends if asked is not None and not b.accepts(asked)]
     if not names:
         return ()
-    return (f"{', '.join(names)} can't work in blocks of {asked}: vLLM may stop at start-up.",)
+    return (f"{', '.join(names)} can't work in blocks of {asked}: vLLM may stop at start-up",)

@@ -92,7 +92,7 @@ def dropped(shape: ModelShape) -> tuple[str, ...]:
         return ()
     return (
         f"vLLM had a class for {shape.architecture} up to {version}; it serves it now, if at all, "
-        "through its Transformers backend.",
+        "through its Transformers backend",
     )
 
 
