@@ -383,3 +383,17 @@ def test_wrappers_called_models_generate_all_the_same(
     # the head: 100 words x 64
     assert shape.parameters.by_part.get(Part.HEAD, 0) == (6400 if generates else 0)
     assert ("pooling" in shape.traits) is not generates
+
+
+def test_exaone_4_5_predicts_with_its_first_layers() -> None:
+    text = {**TEXT, "num_hidden_layers": 4, "sliding_window": 8, "sliding_window_pattern": "LLLG"}
+    shape = shape_from_config({"model_type": "exaone4_5", "text_config": text})
+    assert words(shape) == "wwwf"
+    (draft,) = shape.draft_groups
+    assert draft.parts == kept(shape)[0]
+    stored = shape_from_config(
+        {"model_type": "exaone4_5", "text_config": {**text, "num_nextn_predict_layers": 1}}
+    )
+    # q and o 64 x 64, k and v 32 x 64, three 96 x 64, the way in 64 x 128, five norms of 64, two of 16
+    assert stored.parameters.by_part[Part.MTP] == 8192 + 4096 + 18432 + 8192 + 5 * 64 + 2 * 16
+    assert stored.parameters.total == shape.parameters.total

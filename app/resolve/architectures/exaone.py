@@ -65,7 +65,7 @@ def exaone(config: Config) -> ModelShape:
 @family("exaone4", architectures=("Exaone4ForCausalLM",))
 def exaone4(config: Config) -> ModelShape:
     """Three windowed layers, then a full one, where there is a window. Defaults: Exaone4Config."""
-    dims = _exaone4_dims(config)
+    dims = exaone4_dims(config)
     return llama_like(
         config,
         dims,
@@ -80,7 +80,7 @@ def exaone_moe(config: Config) -> ModelShape:
     """EXAONE 4's windows (`sliding_windows` may give one a layer), dense layers first, then
     experts with a shared one. Defaults: ExaoneMoeConfig.
     """
-    dims = _exaone4_dims(config)
+    dims = exaone4_dims(config)
     first = config.integer("first_k_dense_replace", default=1, minimum=0)
     kinds = config.texts("mlp_layer_types")
     if kinds is None:
@@ -111,7 +111,7 @@ def exaone_moe(config: Config) -> ModelShape:
         windows=windows,
         qk_norm=(dims.head_dim, dims.head_dim),
         mlp=mlp,
-        extra=_mtp_weights(config, dims, modules) if modules else (),
+        extra=mtp_weights(config, dims, modules) if modules else (),
         draft_groups=_mtp_groups(config, dims, windows, modules),
     )
 
@@ -136,7 +136,8 @@ def exaone_windows(config: Config, layers: int) -> list[int | None]:
     return [size or None if kind else None for size, kind in zip(own, kinds, strict=True)]
 
 
-def _exaone4_dims(config: Config) -> Dims:
+def exaone4_dims(config: Config) -> Dims:
+    """Sizes with the defaults of Exaone4Config."""
     return read_dims(
         config,
         layers=32,
@@ -169,7 +170,8 @@ def _mtp_groups(
     )
 
 
-def _mtp_weights(config: Config, dims: Dims, modules: int) -> list[Weight]:
+def mtp_weights(config: Config, dims: Dims, modules: int) -> list[Weight]:
+    """Prediction modules: a dense layer each, one matrix and three norms before and after them."""
     at = config.prefix + "mtp.layers.{layer}"
     layers = range(modules)
     weights = [
