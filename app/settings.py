@@ -55,12 +55,16 @@ class Settings(BaseSettings):
     )
 
     # Serving
-    host: str = Field("127.0.0.1", validation_alias="HOST")
-    port: int = Field(8000, ge=0, le=65535, validation_alias="PORT")
+    host: str = Field("127.0.0.1", validation_alias="HOST", description="Address to listen on.")
+    port: int = Field(
+        8000, ge=0, le=65535, validation_alias="PORT", description="Port to listen on; 0: any."
+    )
     workers: int = Field(1, ge=1, le=256, description="Server processes.")
     shutdown_grace_s: int = Field(25, ge=0, description="Time for requests in flight at SIGTERM.")
 
-    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    log_level: Literal["debug", "info", "warning", "error"] = Field(
+        "info", description="`debug`, `info`, `warning` or `error`."
+    )
     log_requests: bool = Field(True, description="One JSON line a request on stderr.")
     telemetry: bool = Field(
         False, description="OpenTelemetry by FastAPI's own instrumentation; needs its SDK."
@@ -68,7 +72,7 @@ class Settings(BaseSettings):
 
     # Limits: what a single request, and all together, may take
     max_body_bytes: int = Field(
-        6 * _MIB, ge=1024, description="Body of all others: published configs reach 3 MB."
+        6 * _MIB, ge=1024, description="Body of a calculation; published configs reach 3 MB."
     )
     max_log_bytes: int = Field(8 * _MIB, ge=1024, description="Body of /verify.")
     max_batch_bytes: int = Field(32 * _MIB, ge=1024, description="Body of /batch.")
@@ -88,7 +92,9 @@ class Settings(BaseSettings):
     redis_url: Annotated[SecretStr, AfterValidator(_redis_url)] | None = Field(
         None, repr=False, description="Redis or Valkey for files shared between replicas."
     )
-    redis_timeout_s: float = Field(0.25, gt=0, le=10)
+    redis_timeout_s: float = Field(
+        0.25, gt=0, le=10, description="Longest wait for it; then one goes on without."
+    )
 
     # Who may ask, and how often
     api_keys: ApiKeys = Field(
@@ -97,24 +103,47 @@ class Settings(BaseSettings):
     rate_limit: int | None = Field(
         None, ge=1, description="Requests of a key in a window, counted by each worker."
     )
-    rate_limit_window_s: int = Field(60, ge=1, le=86400)
+    rate_limit_window_s: int = Field(60, ge=1, le=86400, description="Length of that window.")
 
     # The hub, by the ecosystem's names
-    hf_endpoint: HttpUrl = Field(HttpUrl("https://huggingface.co"), validation_alias="HF_ENDPOINT")
-    hf_home: Path | None = Field(None, validation_alias="HF_HOME")
-    xdg_cache_home: Path | None = Field(None, validation_alias="XDG_CACHE_HOME")
+    hf_endpoint: HttpUrl = Field(
+        HttpUrl("https://huggingface.co"),
+        validation_alias="HF_ENDPOINT",
+        description="The hub, or a mirror of it.",
+    )
+    hf_home: Path | None = Field(
+        None,
+        validation_alias="HF_HOME",
+        description="Where the ecosystem keeps token and cache; else `huggingface` in the next.",
+    )
+    xdg_cache_home: Path | None = Field(
+        None, validation_alias="XDG_CACHE_HOME", description="The user's caches; else `~/.cache`."
+    )
     hf_hub_cache: Path | None = Field(
-        None, validation_alias=AliasChoices("HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE")
+        None,
+        validation_alias=AliasChoices("HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE"),
+        description="Downloaded repositories, only read; else `hub` in `HF_HOME`.",
     )
     hf_token: SecretStr | None = Field(
-        None, validation_alias=AliasChoices("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"), repr=False
+        None,
+        validation_alias=AliasChoices("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"),
+        repr=False,
+        description="Token for gated and private models; sent to `HF_ENDPOINT` alone.",
     )
-    hf_token_path: Path | None = Field(None, validation_alias="HF_TOKEN_PATH")
+    hf_token_path: Path | None = Field(
+        None, validation_alias="HF_TOKEN_PATH", description="File of it; else `token` in `HF_HOME`."
+    )
     hf_hub_disable_implicit_token: EcosystemFlag = Field(
-        False, validation_alias="HF_HUB_DISABLE_IMPLICIT_TOKEN"
+        False,
+        validation_alias="HF_HUB_DISABLE_IMPLICIT_TOKEN",
+        description="1: the token is not used.",
     )
-    hf_hub_offline: EcosystemFlag = Field(False, validation_alias="HF_HUB_OFFLINE")
-    transformers_offline: EcosystemFlag = Field(False, validation_alias="TRANSFORMERS_OFFLINE")
+    hf_hub_offline: EcosystemFlag = Field(
+        False, validation_alias="HF_HUB_OFFLINE", description="1: the hub is never asked."
+    )
+    transformers_offline: EcosystemFlag = Field(
+        False, validation_alias="TRANSFORMERS_OFFLINE", description="The same."
+    )
 
     # The hub, by our own names
     hub_timeout_s: float = Field(

@@ -66,5 +66,5 @@ def _row(deployment: Deployment, aliases: tuple[str, ...]) -> ReferenceRow:
         kv_bytes_per_sequence_8k=at_8k,
         kv_bytes_per_sequence_32k=at_32k,
         kv_bytes_per_sequence_128k=at_128k,
-        max_position_embeddings=shape.max_position_embeddings,
+        max_position_embeddings=shape.longest_context,
     )
