@@ -58,7 +58,9 @@ def _check_decode_context(shape: ModelShape, tp: int, dcp: int, facts: Facts) ->
     field = "decode_context_parallel_size"
     if tp % dcp:
         raise _refuse(field, f"tensor_parallel_size {tp} is not divisible by {dcp}")
-    if facts.latents or facts.compressed or not facts.attention:
+    if facts.compressed:
+        raise _refuse(field, "vLLM does not offer it for sliding windows, which this model has")
+    if facts.latents or not facts.attention:
         return
     kv_heads = facts.attention[0].num_key_value_heads
     if tp <= kv_heads or dcp > tp // kv_heads:

@@ -268,6 +268,9 @@ def test_decode_context_parallelism_shares_a_sequence_among_ranks() -> None:
     assert plan.blocks(8192) == 8192 // 4 // 16
     with pytest.raises(InputError, match="sliding windows"):
         plan_cache(model((1, window(128, kv_heads=2))), arguments, H100)
+    local = WindowedLatent(window=128, entry_bytes=584)
+    with pytest.raises(InputError, match="sliding windows"):
+        plan_cache(model((2, local)), arguments, H100)
 
 
 def test_a_model_that_caches_nothing_has_one_block() -> None:
