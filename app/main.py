@@ -6,7 +6,6 @@ from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
 from fastapi import FastAPI
-from fastapi.middleware.asyncexitstack import AsyncExitStackMiddleware
 from fastapi.telemetry import TelemetryConfig
 from starlette.middleware.exceptions import ExceptionMiddleware
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -45,7 +44,7 @@ _TELEMETRY_ON: TelemetryConfig = {"auto_configure": True}
 
 
 class Service(FastAPI):
-    """FastAPI in our one layer, and with no others but the two that its routes need.
+    """FastAPI in our one layer, and with no others but those that its routes need.
 
     What is left out (error pages, telemetry, a second body limit) would cost a tenth of a request.
     """
@@ -88,9 +87,8 @@ class Service(FastAPI):
         await self.edge(scope, receive, send)
 
     def build_middleware_stack(self) -> ASGIApp:
-        """The handlers for exceptions, then the stack that closes files."""
-        routes = AsyncExitStackMiddleware(DirectRouter(self.router))
-        return ExceptionMiddleware(routes, handlers=self.exception_handlers)
+        """The handlers for exceptions, then the routes."""
+        return ExceptionMiddleware(DirectRouter(self.router), handlers=self.exception_handlers)
 
 
 @contextmanager

@@ -42,6 +42,7 @@ class Exchange:
     sent_bytes = 0
     held_bytes = 0
     body_read = False
+    body = b""
     request_id = b""
     more_headers: tuple[tuple[bytes, bytes], ...] = ()
     _start: Message | None = None
@@ -140,6 +141,7 @@ class Exchange:
     def know_body(self, body: bytes) -> None:
         """The whole body is there: what was asked can be named."""
         self.body_read = True
+        self.body = body
         if self.is_json and not self.scope["query_string"] and self.method == "POST":
             self.key = key_of(self.scope["path"], body)
 
