@@ -139,8 +139,8 @@ def capacity_rows(log: ReadLog, room: Room, parts: PoolParts, context: int) -> I
         return
     if isinstance(room, EngineRoom):
         yield from _of_logged_memory(log, room, memory, context)
-    elif isinstance(room, PoolRoom) and log.engine != "llama.cpp":
-        yield _pool_tokens(log, room, parts.pool_measured or memory, context)
+    elif isinstance(room, PoolRoom) and parts.is_rest and found.kv_tokens is not None:
+        yield _pool_tokens(room, parts.pool_measured or memory, found.kv_tokens, context)
 
 
 def _tokens(log: ReadLog, room: Room) -> int | None:
@@ -215,14 +215,13 @@ def _by_stage(log: ReadLog, memory: Size, stages: int) -> list[int]:
     return [memory.bytes] * stages
 
 
-def _pool_tokens(log: ReadLog, room: PoolRoom, memory: Size, context: int) -> Row:
+def _pool_tokens(room: PoolRoom, memory: Size, tokens: int, context: int) -> Row:
     pools = room.budgets.pools[0]
     at, low, high = (
         pools.fit(max(memory.bytes + more, 0), context).tokens
         for more in (0, -memory.rounding, memory.rounding)
     )
-    tokens = log.measured.kv_tokens
-    inside = tokens is not None and low - 1 <= tokens <= high + 1
+    inside = low - 1 <= tokens <= high + 1
     rule = "the memory over the bytes of a token"
     return Row(
         quantity="kv_cache_tokens" + OF_LOGGED_MEMORY,
@@ -230,7 +229,7 @@ def _pool_tokens(log: ReadLog, room: PoolRoom, memory: Size, context: int) -> Ro
         predicted=at,
         measured=tokens,
         rounding=(high - low) // 2 + 1,
-        reason=_layout_words(inside=inside, ours=at, logged=tokens or 0, rule=rule),
+        reason=_layout_words(inside=inside, ours=at, logged=tokens, rule=rule),
     )
 
 

@@ -5,6 +5,7 @@ import shlex
 from collections.abc import Callable, Iterator, Mapping
 
 from app.logs.cleaning import line_at
+from app.logs.templates import MOST_COUNTED
 
 MAX_LINE = 65_536
 """Characters of a line of arguments that are read."""
@@ -142,7 +143,8 @@ def whole_of(text: str) -> int | None:
     if match is None:
         return None
     scale = {"": 1, "k": 1000, "K": 1024, "m": 10**6, "M": 2**20}[match[2]]
-    return int(match[1]) * scale or None
+    value = int(match[1]) * scale
+    return value if 0 < value <= MOST_COUNTED else None
 
 
 def share_of(text: str) -> float | None:

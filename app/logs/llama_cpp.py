@@ -88,10 +88,10 @@ def _pools(found: Found) -> tuple[Pool, ...]:
     """Caches: a sliding-window model has two. Each stream has its own cells."""
     return tuple(
         Pool(
-            tokens=_whole(line, "cells") * _whole(line, "streams", 1),
+            tokens=_whole(line, "cells") * max(_whole(line, "streams", 1), 1),
             size=size,
             layers=_whole(line, "layers"),
-            streams=_whole(line, "streams", 1),
+            streams=max(_whole(line, "streams", 1), 1),
         )
         for line in found.lines.get("pool", [])
         if isinstance(size := line.values["pool"], Size)

@@ -13,8 +13,8 @@ from app.logs.reading import Measured
 from app.logs.templates import Size
 
 MAX_NOTE = 4096
-_N = r"(-?\d[\d,]{0,20}+(?:\.\d{1,6}+)?+)"
-_W = r"(\d[\d,]{0,20}+[kKM]?+)"
+_N = r"(-?\d[\d,]{0,11}+(?:\.\d{1,6}+)?+)"
+_W = r"(\d[\d,]{0,15}+[kKM]?+)"
 _SIZES = {
     "weights": (rf"weight_memory_gib={_N}", rf"weights(?:/GPU)? {_N}", rf"{_N} GiB weights"),
     "activation": (

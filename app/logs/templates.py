@@ -15,7 +15,9 @@ from functools import cache
 MAX_HITS = 4096
 """Places of one template that are looked at; a log that has more is no startup log."""
 
-_NUMBER = r"-?\d{1,19}+(?:[,_]\d{3}){0,6}+(?:\.\d{1,12}+)?+"
+MOST_BYTES, MOST_COUNTED = 2**50, 10**15
+_COUNT = r"\d{1,19}+(?:[,_]\d{3}){0,6}+(?:\.\d{1,12}+)?+"
+_NUMBER = "-?" + _COUNT
 _SKIP = r"[^\n]{0,600}?"
 _HOLE = re.compile(r"\{(?:\.\.\.|(?P<name>[a-z_0-9]+):(?P<kind>[A-Za-z]+))\}")
 
@@ -50,13 +52,19 @@ def _decimal(text: str) -> Decimal:
     return Decimal(text.replace(",", "").replace("_", ""))
 
 
+def _possible(value: Value) -> bool:
+    if isinstance(value, Size):
+        return abs(value.bytes) <= MOST_BYTES
+    return isinstance(value, str) or abs(value) <= MOST_COUNTED
+
+
 _KINDS: dict[str, tuple[str, Callable[[str], Value]]] = {
     # Engines that print GB and MB divide by powers of two all the same.
     "GiB": (_NUMBER, _size(2**30)),
     "GB": (_NUMBER, _size(2**30)),
     "MiB": (_NUMBER, _size(2**20)),
     "MB": (_NUMBER, _size(2**20)),
-    "int": (_NUMBER, lambda text: int(_decimal(text))),
+    "int": (_COUNT, lambda text: int(_decimal(text))),
     "float": (_NUMBER, lambda text: float(_decimal(text))),
     "word": (r"[\w./:+-]{1,200}+", str),
     "text": (r"[^\n]{1,200}?", str),
@@ -82,9 +90,10 @@ class Template:
         """The pattern, compiled once."""
         return _compiled(self.source)
 
-    def values(self, match: re.Match[str]) -> dict[str, Value]:
-        """What stands in the holes."""
-        return {name: _KINDS[kind][1](match[name]) for name, kind in self.kinds}
+    def values(self, match: re.Match[str]) -> dict[str, Value] | None:
+        """What stands in the holes; None where a figure is beyond any machine."""
+        values = {name: _KINDS[kind][1](match[name]) for name, kind in self.kinds}
+        return values if all(map(_possible, values.values())) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,11 +147,11 @@ def hits(text: str, wanted: tuple[Template, ...]) -> list[Hit]:
     for one in wanted:
         by_needle.setdefault(one.needle, []).append(one)
     found = [
-        Hit(at, fitting.values(match))
+        Hit(at, values)
         for needle, alike in by_needle.items()
         for at in places(text, needle, MAX_HITS)
         for fitting in alike
-        if (match := fitting.pattern.match(text, at))
+        if (match := fitting.pattern.match(text, at)) and (values := fitting.values(match))
     ]
     return sorted(found, key=lambda hit: hit.at)
 

@@ -114,3 +114,38 @@ async def test_tensorrt_llm_counts_tokens(client: httpx.AsyncClient) -> None:
     answer = await ask(client, "[TensorRT-LLM][INFO] Using 10718 tokens in paged KV cache.\n")
     assert answer["read"]["measured"]["kv_cache_tokens"] == 10_718
     assert answer["read"]["engine"] == "tensorrt-llm"
+
+
+async def test_what_another_process_holds_is_told(client: httpx.AsyncClient) -> None:
+    """A second server on an A100 that has 11 GiB free."""
+    log = (
+        "ValueError: Free memory on device cuda:0 (11.14/79.15 GiB) on startup is less than "
+        "desired GPU memory utilization (0.2, 15.83 GiB). Decrease GPU memory utilization or "
+        "reduce GPU memory used by other processes.\n"
+    )
+    answer = await ask(client, log, config=QWEN_14B, gpu="a100-80gb", engine_version="0.15.1")
+    assert answer["fits"] is False
+    assert "something else holds memory" in answer["summary"][0]
+    # 79.15 - 11.14 = 68.01 GiB
+    assert any("68.01 GiB" in refuted["log"] for refuted in answer["refuted"])
+
+
+async def test_a_pool_below_nothing_is_no_fit(client: httpx.AsyncClient) -> None:
+    """Two servers started together each charge the other's loading to themselves."""
+    answer = await ask(client, "INFO [gpu_worker.py:1] Available KV cache memory: -3.21 GiB\n")
+    assert answer["fits"] is False
+    assert answer["read"]["measured"]["kv_pool_bytes"] < 0
+
+
+async def test_tokens_over_memory_need_not_be_a_rate(client: httpx.AsyncClient) -> None:
+    """Before 0.21 the token line counts blocks, since then concurrency x length."""
+    for version, rule in (("0.19.0", "blocks x block size"), ("0.25.1", "concurrency x max_model")):
+        log = (
+            "INFO Available KV cache memory: 24.0 GiB\n"
+            "INFO GPU KV cache size: 262,144 tokens\n"
+            "INFO Maximum concurrency for 131,072 tokens per request: 2.00x\n"
+        )
+        answer = await ask(client, log, config=QWEN_3_CODER_30B, gpu="h100", engine_version=version)
+        # 24 GiB / 98,304 bytes a token = 262,144
+        tokens = rows(answer)["kv_cache_tokens_of_logged_memory"]
+        assert (tokens["predicted"], rule in tokens["reason"]) == (262_144, True)
