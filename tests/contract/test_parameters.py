@@ -108,3 +108,13 @@ def test_every_form_offers_an_example(path: str) -> None:
         assert any("examples" in each for each in parameters)
         required = [each for each in parameters if each["required"]]
         assert all("examples" in each for each in required)
+
+
+@pytest.mark.parametrize("text", ["true", "1", "True"])
+async def test_text_is_a_flag_in_a_query_and_none_in_a_body(
+    client: httpx.AsyncClient, text: str
+) -> None:
+    asked = {"model": "llama-3-8b", "context": 8192, "explain": text}
+    assert (await client.get("/kv", params=asked)).json()["steps"]
+    assert (await client.post("/kv", json=asked)).status_code == 422
+    assert (await client.get("/kv", params={**asked, "explain": "yes"})).status_code == 422

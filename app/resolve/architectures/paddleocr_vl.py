@@ -3,11 +3,10 @@
 from app.core.inventory import Part
 from app.core.model import ModelShape
 from app.resolve.architectures import build, family
-from app.resolve.architectures.blocks import read_dims
 from app.resolve.architectures.blocks_encoder import layer_norm, mlp_projector
 from app.resolve.architectures.blocks_vision import siglip
+from app.resolve.architectures.ernie4_5 import ernie4_5
 from app.resolve.architectures.fields import Config
-from app.resolve.architectures.llama_like import llama_like
 from app.resolve.architectures.multimodal import filled, multimodal, text_model
 
 TOWER = {
@@ -22,21 +21,8 @@ TOWER = {
 
 @family("paddleocr_vl_text")
 def paddleocr_vl_text(config: Config) -> ModelShape:
-    """ERNIE 4.5 with heads of 128. Defaults: PaddleOCRTextConfig."""
-    dims = read_dims(
-        config,
-        layers=18,
-        hidden=1024,
-        heads=16,
-        kv_heads=2,
-        head_dim=128,
-        intermediate=3072,
-        vocab=103424,
-        max_positions=131072,
-        tied=True,
-    )
-    bias = config.boolean("use_bias", default=False)
-    return llama_like(config, dims, qkv_bias=bias, out_bias=bias, mlp_bias=bias)
+    """ERNIE 4.5, whose defaults PaddleOCRTextConfig has too."""
+    return ernie4_5(config)
 
 
 @family("paddleocr_vl", architectures=("PaddleOCRVLForConditionalGeneration",))

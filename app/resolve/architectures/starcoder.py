@@ -4,8 +4,8 @@ from app.core.model import ModelShape
 from app.resolve.architectures import family
 from app.resolve.architectures.blocks import HEADS, read_dims
 from app.resolve.architectures.fields import Config
-from app.resolve.architectures.gpt2 import GPT2
-from app.resolve.architectures.llama_like import Names, llama_like, position_table, window_size
+from app.resolve.architectures.gpt2 import gpt2
+from app.resolve.architectures.llama_like import Names, llama_like, window_size
 
 STARCODER2 = Names(mlp=("c_fc", "c_proj"))
 
@@ -13,29 +13,9 @@ STARCODER2 = Names(mlp=("c_fc", "c_proj"))
 @family("gpt_bigcode", architectures=("GPTBigCodeForCausalLM",))
 def gpt_bigcode(config: Config) -> ModelShape:
     """GPT-2 with one KV head where `multi_query` is true. Defaults: GPTBigCodeConfig."""
-    hidden = config.integer("n_embd", "hidden_size", default=768)
     heads = config.integer(*HEADS, default=12)
     kv_heads = 1 if config.boolean("multi_query", default=True) else heads
-    dims = read_dims(
-        config.overlay(num_key_value_heads=kv_heads),
-        layers=12,
-        hidden=768,
-        heads=12,
-        intermediate=config.integer("n_inner", default=4 * hidden),
-        vocab=50257,
-        max_positions=1024,
-        tied=True,
-    )
-    return llama_like(
-        config,
-        dims,
-        names=GPT2,
-        qkv_bias=True,
-        out_bias=True,
-        mlp_bias=True,
-        norm_bias=True,
-        extra=[position_table(config, dims, "transformer.wpe")],
-    )
+    return gpt2(config.overlay(num_key_value_heads=kv_heads))
 
 
 @family("starcoder2", architectures=("Starcoder2ForCausalLM",))
