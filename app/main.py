@@ -96,7 +96,7 @@ def _calm_collector() -> Iterator[None]:
     """While serving: what was made at the start lives on, and requests leave few cycles behind."""
     usual = gc.get_threshold()
     gc.freeze()
-    gc.set_threshold(20_000, 20, 20)
+    gc.set_threshold(5_000, 10, 10)
     try:
         yield
     finally:

@@ -69,12 +69,13 @@ class Calculation:
 
 
 def canonical(asked: BaseModel) -> bytes | None:
-    """What a request says beyond the defaults, as JSON: the same for a query and a body.
+    """What a request says, as JSON in the order of the schema: the same for a query and a body.
 
+    A default that is spelled out is said, too: an answer may speak of what was said to no effect.
     None for an inline config that cannot be written: nested too deeply, or half a character.
     """
     try:
-        return _serializer(type(asked)).to_json(asked, exclude_defaults=True)
+        return _serializer(type(asked)).to_json(asked, exclude_unset=True)
     except PydanticSerializationError:
         return None
 

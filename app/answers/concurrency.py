@@ -42,7 +42,8 @@ def concurrency_answer(
     band = budgets.band(here.stage)
     notes = (*notes, *_doubts(here, band))
     contexts = list(dict.fromkeys(request.contexts or [context]))
-    enough = here.served is None or here.served >= request.batch
+    served = here.served
+    enough = served is None or served >= request.batch
     return ConcurrencyAnswer(
         model=model_ref(model),
         gpu=gpu_ref(deployment.gpu),
@@ -51,7 +52,7 @@ def concurrency_answer(
         kv_cache_dtype=cache_dtype,
         context=context,
         fits=here.fits,
-        max_concurrency=here.served,
+        max_concurrency=served,
         max_concurrency_exact=None if here.sequences is None else float(here.sequences),
         kv_budget_bytes=max(here.kv_budget_bytes, 0),
         kv_budget_band_bytes=band,

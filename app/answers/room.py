@@ -43,9 +43,10 @@ class Fit:
     @property
     def admitted(self) -> int | None:
         """Whole sequences under both limits; None where there is neither."""
-        if self.by_memory is None or self.ceiling is None:
-            return self.ceiling if self.by_memory is None else self.by_memory
-        return min(self.by_memory, self.ceiling)
+        by_memory = self.by_memory
+        if by_memory is None or self.ceiling is None:
+            return self.ceiling if by_memory is None else by_memory
+        return min(by_memory, self.ceiling)
 
     @property
     def served(self) -> int | None:

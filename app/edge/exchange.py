@@ -115,7 +115,7 @@ class Exchange:
     @property
     def header_bytes(self) -> int:
         """Names and values of the header fields together."""
-        return sum(len(name) + len(value) for name, value in self.scope["headers"])
+        return sum([len(name) + len(value) for name, value in self.scope["headers"]])
 
     @property
     def has_body(self) -> bool:
@@ -238,8 +238,11 @@ class Exchange:
 class AnsweredResponse(Response):
     """A whole answer, for a route to return."""
 
+    background = None
+    status_code = 200
+
     def __init__(self, answer: Answered) -> None:
-        super().__init__()
+        # Not the base's: the headers it would make are not those that are sent.
         self.answer = answer
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -1,6 +1,7 @@
 """From what a request says about its GPU to the `Gpu` that formulas and engines take."""
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from app.catalog.gpus import gpu_catalogue
 from app.core.hardware import Gpu
@@ -29,7 +30,12 @@ def resolve_gpu(gpu: str | None, gpu_spec: GpuSpec | None = None) -> ResolvedGpu
         raise InputError.of("gpu", f"give gpu or gpu_spec, {said}")
     if gpu_spec is not None:
         return ResolvedGpu(gpu=gpu_spec.to_gpu())
-    match = gpu_catalogue().find(gpu or "")
+    return _named(gpu or "")
+
+
+@lru_cache(maxsize=1024)
+def _named(name: str) -> ResolvedGpu:
+    match = gpu_catalogue().find(name)
     return ResolvedGpu(gpu=match.gpu, assumptions=match.assumptions)
 
 

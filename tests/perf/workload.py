@@ -11,13 +11,14 @@ _FIELDS: dict[str, object] = {"model": "llama-3-8b", "gpu": "h100"}
 
 @dataclass(frozen=True)
 class Workload:
-    """Requests by one method, numbered; ``repeated`` makes them all the same.
+    """Requests by one method, numbered from ``first``; ``repeated`` makes them all the same.
 
     The context changes with each request and the overhead once a round of contexts.
     """
 
     method: str
     repeated: bool = False
+    first: int = 0
 
     @property
     def query(self) -> str:
@@ -35,6 +36,7 @@ class Workload:
         """What request ``n`` asks."""
         if self.repeated:
             return _CONTEXT, _OVERHEAD
+        n += self.first
         return _CONTEXT + n % 7000, _OVERHEAD + n // 7000
 
     def target(self, n: int) -> str:
@@ -60,7 +62,7 @@ class Workload:
             f"string.format([[{self.body}]], context, overhead))"
         )
         return f"""
-local n = 0
+local n = {self.first}
 local headers = {{["Content-Type"] = "application/json"}}
 function request()
   local context = {_CONTEXT} + n % 7000

@@ -84,7 +84,7 @@ async def test_like_items_are_computed_once(
 
     monkeypatch.setattr(Calculator, "_compute", counting)
     reordered = dict(reversed(KV.items()))
-    results = await _results(client, [KV, reordered, KV | {"batch": 1}] * 1000)
+    results = await _results(client, [KV, reordered, dict(KV)] * 1000)
     assert len(results) == 3000
     assert len(computed) == 1
     assert len({json.dumps(result["body"]) for result in results}) == 1

@@ -101,7 +101,7 @@ async def test_a_repeated_question_is_answered_by_the_same_bytes(
 async def test_other_words_for_the_same_question_meet_at_one_answer(
     client: httpx.AsyncClient, app: Service
 ):
-    """GET and POST, any order, defaults spelled out or left: one computation."""
+    """GET and POST, in any order: one computation."""
     computed: list[object] = []
     original = Calculator._compute
 
@@ -113,13 +113,27 @@ async def test_other_words_for_the_same_question_meet_at_one_answer(
         patch.setattr(Calculator, "_compute", counting)
         answers = [
             await client.get("/kv?model=llama-3-8b&context=8192"),
-            await client.get("/kv?context=8192&model=llama%2D3-8b&batch=1"),
+            await client.get("/kv?context=8192&model=llama%2D3-8b"),
             await client.post("/kv", json={"model": "llama-3-8b", "context": 8192}),
             await client.post("/kv", json={"context": 8192.0, "model": "llama-3-8b"}),
         ]
     assert len(computed) == 1
     assert {answer.headers["etag"] for answer in answers} == {answers[0].headers["etag"]}
     assert {answer.content for answer in answers} == {answers[0].content}
+
+
+async def test_what_was_said_to_no_effect_is_answered_to_those_who_said_it(
+    client: httpx.AsyncClient,
+):
+    """A default that is spelled out is the same question to the arithmetic, not to the reader."""
+    plain = {"model": "llama-3-8b", "gpu": "h100", "context": 8192}
+    said = plain | {"disable_hybrid_kv_cache_manager": False}
+    for _ in range(2):
+        without = (await client.post("/concurrency", json=plain)).json()
+        with_it = (await client.post("/concurrency", json=said)).json()
+        assert with_it["max_concurrency"] == without["max_concurrency"]
+        assert "disable_hybrid" not in str(without["assumptions"])
+        assert "disable_hybrid" in str(with_it["assumptions"])
 
 
 async def test_numbers_that_only_python_takes_for_equal_are_told_apart(client: httpx.AsyncClient):
@@ -139,7 +153,7 @@ def test_infinity_in_a_config_is_not_null():
 
 def test_the_key_of_a_query_is_the_key_of_the_same_body():
     query = KvQuery(model="llama-3-8b", context=8192)
-    body = KvBody(model="llama-3-8b", context=8192, batch=1)
+    body = KvBody(context=8192, model="llama-3-8b")
     assert canonical(query) == canonical(body) == b'{"model":"llama-3-8b","context":8192}'
 
 
@@ -287,7 +301,7 @@ async def test_a_thousand_callers_of_a_cold_model_cost_one_fetch_and_one_computa
         hub_app.router.lifespan_context(hub_app),
         httpx.AsyncClient(transport=transport, base_url="http://kvmath.test") as client,
     ):
-        targets = ["/kv?model=org/model", "/kv?batch=1&model=org/model"] * 500
+        targets = ["/kv?model=org/model", "/kv?model=org%2Fmodel"] * 500
         answers = await asyncio.gather(*(client.get(target) for target in targets))
     assert {answer.status_code for answer in answers} == {200}
     assert len({answer.content for answer in answers}) == 1
