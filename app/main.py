@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
 from fastapi import FastAPI
+from fastapi.middleware.asyncexitstack import AsyncExitStackMiddleware
 from fastapi.telemetry import TelemetryConfig
 from starlette.middleware.exceptions import ExceptionMiddleware
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -17,7 +18,7 @@ from app.api import problems as problem_pages
 from app.api.docs import mount_docs
 from app.api.document import openapi_document
 from app.api.metrics import mount_metrics
-from app.api.routing import DirectRouter, mount
+from app.api.routing import DirectRouter, UsualAnswers, mount
 from app.catalog.gpus import gpu_catalogue
 from app.catalog.models import model_catalogue
 from app.deps import open_services
@@ -63,7 +64,7 @@ class Service(FastAPI):
         self.journal = Journal([AccessLog(), self.metrics])
         super().__init__(**options)
         self.edge = Edge(
-            super().__call__,
+            UsualAnswers(self, super().__call__),
             limits=Limits(
                 body_bytes=settings.max_body_bytes,
                 body_bytes_at={
@@ -87,8 +88,9 @@ class Service(FastAPI):
         await self.edge(scope, receive, send)
 
     def build_middleware_stack(self) -> ASGIApp:
-        """The handlers for exceptions, then the routes."""
-        return ExceptionMiddleware(DirectRouter(self.router), handlers=self.exception_handlers)
+        """The handlers for exceptions, then the stack that closes files, then the routes."""
+        routes = AsyncExitStackMiddleware(DirectRouter(self.router))
+        return ExceptionMiddleware(routes, handlers=self.exception_handlers)
 
 
 @contextmanager

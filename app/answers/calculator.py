@@ -20,13 +20,15 @@ class Calculator:
         """End what is under way."""
         await self._flights.aclose()
 
-    async def answer(self, calculation: Calculation, asked: Asked) -> Answered:
-        """The answer to a request.
+    async def answer(
+        self, calculation: Calculation, asked: Asked, words: Key | None = None
+    ) -> Answered:
+        """The answer to a request, which was asked in these words.
 
         Raises:
             KvmathError: as `Calculation.compute` and `ModelResolver.resolve`.
         """
-        found = self.at_hand(calculation, asked)
+        found = self.at_hand(calculation, asked, words)
         if found is not None:
             return found
 
@@ -37,22 +39,26 @@ class Calculator:
 
         return await self._flights.join(key, fetch_and_compute)
 
-    def at_hand(self, calculation: Calculation, asked: Asked) -> Answered | None:
+    def at_hand(
+        self, calculation: Calculation, asked: Asked, words: Key | None = None
+    ) -> Answered | None:
         """The answer where nothing has to be waited for, else None.
 
         Raises:
             KvmathError: as `Calculation.compute`.
         """
         key = _key(calculation, asked)
-        found = None if key is None else self._answers.get(key)
+        found = None if key is None else self._kept(key, words)
         if found is not None:
             return found
         model = self._models.known(asked, getattr(asked, "config", None))
         return None if model is None else self._compute(calculation, asked, model, key)
 
-    async def once(self, key: Key, make: Callable[[], Awaitable[Answered]]) -> Answered:
+    async def once(
+        self, key: Key, make: Callable[[], Awaitable[Answered]], words: Key | None
+    ) -> Answered:
         """What is kept under a key, else what `make` makes, once for all who ask meanwhile."""
-        found = self._answers.get(key)
+        found = self._kept(key, words)
         if found is not None:
             return found
 
@@ -62,6 +68,13 @@ class Calculator:
             return answer
 
         return await self._flights.join(key, made)
+
+    def _kept(self, key: Key, words: Key | None) -> Answered | None:
+        """What is kept. Asked again, its very words are from now on answered before routing."""
+        found = self._answers.get(key)
+        if found is not None and words is not None:
+            self._answers.put(words, found)
+        return found
 
     def _compute(
         self, calculation: Calculation, asked: Asked, model: ResolvedModel, key: Key | None

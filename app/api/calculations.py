@@ -102,11 +102,7 @@ async def plan_post(
 
 async def _answer(calculation: Calculation, asked: Asked, request: Request) -> Response:
     services: Services = request.app.state.services
-    if isinstance(asked, CrossoverQuery) and (kind := picture_format(request, asked)):
-        answer = await picture(asked, kind, services)
-    else:
-        answer = await services.calculator.answer(calculation, asked)
     exchange: Exchange = request.scope["exchange"]
-    if exchange.key is not None:
-        services.answers.put(exchange.key, answer)
-    return AnsweredResponse(answer)
+    if isinstance(asked, CrossoverQuery) and (kind := picture_format(request, asked)):
+        return AnsweredResponse(await picture(asked, kind, services, exchange.key))
+    return AnsweredResponse(await services.calculator.answer(calculation, asked, exchange.key))

@@ -7,7 +7,7 @@ import anyio
 from fastapi import Request
 
 from app.answers.calculations import CROSSOVER, canonical
-from app.answers.kept import Answered, answered, key_of
+from app.answers.kept import Answered, Key, answered, key_of
 from app.deps import Services
 from app.render.crossover_chart import PictureFormat, crossover_chart
 from app.render.crossover_curve import crossover_curve, crossover_frame
@@ -39,8 +39,10 @@ def picture_format(request: Request, asked: CrossoverQuery) -> PictureFormat | N
     return None
 
 
-async def picture(asked: CrossoverQuery, kind: PictureFormat, services: Services) -> Answered:
-    """The curves of all models of a request in one picture.
+async def picture(
+    asked: CrossoverQuery, kind: PictureFormat, services: Services, words: Key | None
+) -> Answered:
+    """The curves of all models of a request, which was asked in these words, in one picture.
 
     Raises:
         InputError: on what can't be deployed.
@@ -54,7 +56,7 @@ async def picture(asked: CrossoverQuery, kind: PictureFormat, services: Services
     text = canonical(drawn)
     if text is None:
         return await make()
-    return await services.calculator.once(key_of(CROSSOVER.path, text), make)
+    return await services.calculator.once(key_of(CROSSOVER.path, text), make, words)
 
 
 async def _draw(asked: CrossoverQuery, kind: PictureFormat, services: Services) -> Answered:

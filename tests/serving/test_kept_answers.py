@@ -86,10 +86,12 @@ async def test_a_repeated_question_is_answered_by_the_same_bytes(
 ):
     target = "/kv?model=llama-3-8b&context=8192"
     first = await client.get(target)
-    kept = len(app.answers)
+    assert len(app.answers) == 1
     again, head = await client.get(target), await client.head(target)
     assert again.content == first.content
-    assert len(app.answers) == kept
+    assert len(app.answers) == 2  # in these words, too
+    assert (await client.get(target)).headers["server-timing"] == "memory"
+    assert len(app.answers) == 2
     assert (head.status_code, head.content) == (200, b"")
     for name in ("etag", "content-length", "content-type", "cache-control"):
         assert first.headers[name] == again.headers[name] == head.headers[name]

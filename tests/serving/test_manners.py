@@ -73,7 +73,8 @@ async def test_a_key_is_needed_and_either_header_carries_it(settings: Settings):
 
 async def test_an_answer_in_memory_needs_the_key_too(settings: Settings):
     async with serving(settings, api_keys=KEYS) as (app, client):
-        await client.get(KV, headers={"x-api-key": "first-key-0001"})
+        for _ in range(2):
+            await client.get(KV, headers={"x-api-key": "first-key-0001"})
         assert len(app.answers) == 2
         assert (await client.get(KV)).status_code == 401
 
@@ -200,8 +201,8 @@ async def test_one_line_a_request(settings: Settings, caplog: pytest.LogCaptureF
     async with serving(settings, api_keys=KEYS) as (app, client):
         with caplog.at_level(logging.INFO, "kvmath.access"):
             headers = {"x-api-key": "first-key-0001", "x-request-id": "mine"}
-            await client.get(f"{KV}&explain=true", headers=headers)
-            await client.get(f"{KV}&explain=true", headers=headers)
+            for _ in range(3):
+                await client.get(f"{KV}&explain=true", headers=headers)
             await client.post("/kv", json={"config": {"secret": "s3cret"}}, headers=headers)
             await client.get("/no%22%0Awhere", headers={"authorization": "Bearer no-such-key"})
             app.journal.flush()
@@ -209,13 +210,14 @@ async def test_one_line_a_request(settings: Settings, caplog: pytest.LogCaptureF
     entries = [json.loads(line) for line in lines]
     assert [(e["method"], e["path"], e["status"], e["cached"]) for e in entries] == [
         ("GET", "/kv", 200, False),
+        ("GET", "/kv", 200, False),
         ("GET", "/kv", 200, True),
         ("POST", "/kv", 422, False),
         ("GET", '/no"\nwhere', 401, False),
     ]
-    assert [entry.get("caller") for entry in entries] == ["ci", "ci", "ci", None]
+    assert [entry.get("caller") for entry in entries] == ["ci", "ci", "ci", "ci", None]
     assert entries[0]["request_id"] == "mine"
-    assert entries[2]["received_bytes"] == len('{"config":{"secret":"s3cret"}}')
+    assert entries[3]["received_bytes"] == len('{"config":{"secret":"s3cret"}}')
     assert all(entry["duration_us"] >= 0 and entry["sent_bytes"] > 0 for entry in entries)
     for secret in ("s3cret", "first-key", "no-such-key", "explain", "llama"):
         assert secret not in "".join(lines)
@@ -249,7 +251,7 @@ def test_other_logs_are_lines_of_json_too():
 
 async def test_metrics(settings: Settings):
     async with serving(settings) as (_, client):
-        for target in (KV, KV, "/kv?model=llama-3-8b&context=0", "/nowhere", "/gpus/h100"):
+        for target in (KV, KV, KV, "/kv?model=llama-3-8b&context=0", "/nowhere", "/gpus/h100"):
             await client.get(target)
         await client.request("BREW", "/kv")
         answer = await client.get("/metrics")
@@ -257,12 +259,12 @@ async def test_metrics(settings: Settings):
         assert answer.headers["cache-control"] == "no-store"
     told = answer.text.splitlines()
     for line in (
-        'kvmath_requests_total{method="GET",route="/kv",status="200"} 2.0',
+        'kvmath_requests_total{method="GET",route="/kv",status="200"} 3.0',
         'kvmath_requests_total{method="GET",route="/kv",status="422"} 1.0',
         'kvmath_requests_total{method="GET",route="other",status="404"} 1.0',
         'kvmath_requests_total{method="GET",route="/gpus/{id}",status="200"} 1.0',
         'kvmath_requests_total{method="other",route="/kv",status="405"} 1.0',
-        'kvmath_request_duration_seconds_count{route="/kv"} 4.0',
+        'kvmath_request_duration_seconds_count{route="/kv"} 5.0',
         "kvmath_answers_from_memory_total 1.0",
     ):
         assert line in told
