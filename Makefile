@@ -28,7 +28,7 @@ run: setup ## serve on HOST:PORT (127.0.0.1:8000)
 test: lint pytest ## everything that must hold before a change lands
 
 pytest: setup
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto
 
 lint: setup ## style, types, import contract, container and Kubernetes files, committed OpenAPI
 	$(BIN)/ruff check .
