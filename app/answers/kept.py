@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from cachetools import LRUCache
 
 _LONGEST_TEXT = 512
-_ENTRY_BYTES = 2048
+_ENTRY_BYTES = 1024
 """Key, headers and the containers' own share of an entry, rounded up."""
 
 Headers = list[tuple[bytes, bytes]]

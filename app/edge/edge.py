@@ -94,7 +94,13 @@ class Edge:
                 text = given[b"accept"] + text
             key = key_of(scope["path"], text)
             kept = self.answers.get(key)
-            if kept is not None and self._is_plain(method, given, kept):
+            if (
+                kept is not None
+                and kept.fresh_until is None
+                and method == "GET"
+                and self.gate is None
+                and _SPECIAL.isdisjoint(given)
+            ):
                 await self._give_plainly(kept, scope["path"], send, began)
                 return
         exchange = Exchange(
@@ -111,15 +117,6 @@ class Edge:
                 await self._serve(exchange, receive)
         finally:
             self.journal.write(exchange.entry())
-
-    def _is_plain(self, method: str, given: dict[bytes, bytes], kept: Answered) -> bool:
-        """Whether nothing has to be looked at but the answer."""
-        return (
-            method == "GET"
-            and kept.fresh_until is None
-            and self.gate is None
-            and _SPECIAL.isdisjoint(given)
-        )
 
     async def _give_plainly(self, kept: Answered, path: str, send: Send, began: float) -> None:
         """Send a kept answer to a request that asks for nothing besides.

@@ -39,12 +39,13 @@ class Journal:
 
     def __init__(self, readers: Sequence[Reader]) -> None:
         self._readers = tuple(readers)
+        self._notes = tuple(reader.note for reader in readers)
         self._waiting = False
 
     def write(self, entry: Entry) -> None:
         """Note that a request is over."""
-        for reader in self._readers:
-            reader.note(entry)
+        for note in self._notes:
+            note(entry)
         if not self._waiting:
             self._waiting = True
             asyncio.get_running_loop().call_later(WAIT_S, self.flush)
