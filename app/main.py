@@ -1,8 +1,7 @@
 """The application: settings in, an ASGI app out."""
 
-import gc
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 from fastapi import FastAPI
@@ -26,6 +25,7 @@ from app.edge.edge import Edge, Limits
 from app.edge.journal import AccessLog, Journal
 from app.edge.keys import Gate
 from app.edge.metrics import Metrics
+from app.memory import steady_memory
 from app.settings import Settings
 
 _ROUTERS = (
@@ -93,19 +93,6 @@ class Service(FastAPI):
         return ExceptionMiddleware(routes, handlers=self.exception_handlers)
 
 
-@contextmanager
-def _calm_collector() -> Iterator[None]:
-    """While serving: what was made at the start lives on, and requests leave few cycles behind."""
-    usual = gc.get_threshold()
-    gc.freeze()
-    gc.set_threshold(5_000, 10, 10)
-    try:
-        yield
-    finally:
-        gc.set_threshold(*usual)
-        gc.unfreeze()
-
-
 def create_app(settings: Settings | None = None) -> FastAPI:
     """The service with these settings, or with those that the environment asks for."""
     settings = settings or Settings.from_environment()
@@ -114,7 +101,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     async def lifespan(app: Service) -> AsyncIterator[None]:
         async with open_services(settings, app.answers, app.metrics.hub_event) as services:
             app.state.services = services
-            with _calm_collector():
+            with steady_memory():
                 yield
         app.journal.flush()
         app.metrics.close()
