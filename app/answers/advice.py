@@ -6,6 +6,7 @@ Cut context or concurrency, quantise the cache (or the weights), or add GPUs.
 from math import ceil
 from typing import Literal
 
+from app.answers.engine_budgets import eight_bits
 from app.answers.room import Fit, Room, longest_fitting, room_of
 from app.errors import InputError
 from app.resolve.gpu import ResolvedGpu
@@ -37,7 +38,7 @@ class Advisor:
         candidates = (
             self._shorter_context(room, here),
             self._fewer_sequences(here),
-            self._changed(here, "quantise_kv", {"kv_cache_dtype": "fp8"}),
+            self._changed(here, "quantise_kv", {"kv_cache_dtype": eight_bits(self.request)}),
             self._changed(here, "quantise_weights", weights),
             self._more_gpus(here),
         )

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 
+from app.answers.engine_budgets import eight_bits
 from app.catalog.gpus import gpu_catalogue
 from app.core.hardware import Gpu
 from app.core.plan import Plan
@@ -57,7 +58,7 @@ def alternatives(
 
 def _candidates(request: PlanQuery, own: Gpu | None) -> Iterator[tuple[ResolvedGpu, PlanQuery]]:
     sizes = [size for size in (1, 2, 4, 8) if size <= request.gpus_per_node]
-    dtypes = dict.fromkeys([request.kv_cache_dtype, "fp8"])
+    dtypes = dict.fromkeys([request.kv_cache_dtype, eight_bits(request)])
     gpus = [gpu_catalogue().find(name).gpu for name in COMPARED]
     if own is not None and own.id not in COMPARED:
         gpus.append(own)

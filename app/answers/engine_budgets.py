@@ -9,6 +9,7 @@ from app.answers.drafting import beside_draft, draft_of
 from app.answers.engine import Reserve, engine_shape, reserve
 from app.core.cache import MlaLatent
 from app.core.decode import decimal
+from app.core.engines import llama_cpp, sglang, tensorrt_llm
 from app.core.engines.budgets import NOTHING_MEASURED, Calibration, EngineBudget
 from app.core.engines.llama_cpp import (
     UBATCH,
@@ -17,7 +18,7 @@ from app.core.engines.llama_cpp import (
     compute_buffer,
     llama_cpp_budget,
 )
-from app.core.engines.pools import Pools
+from app.core.engines.pools import Pools, check_cache_type
 from app.core.engines.sglang import SglangArguments, SglangPools, sglang_budget
 from app.core.engines.tensorrt_llm import (
     TensorRtLlmArguments,
@@ -34,6 +35,12 @@ from app.core.inventory import Part
 from app.core.model import ModelShape
 from app.errors import InputError
 from app.schemas.request import BudgetedRequest, MeasuredParts
+
+_CACHE_TYPES = {
+    "sglang": sglang.CACHE_TYPES,
+    "tensorrt-llm": tensorrt_llm.CACHE_TYPES,
+    "llama.cpp": llama_cpp.CACHE_TYPES,
+}
 
 _kept_budgets = lru_cache(maxsize=KEPT)(vllm_budgets)
 
@@ -61,6 +68,7 @@ def engine_start(
     if request.engine == "vllm":
         return _vllm(request, deployment, gpu, reserve(request, deployment, context))
     check_version(request)
+    check_cache_type(request.kv_cache_dtype, request.engine, _CACHE_TYPES[request.engine])
     if request.engine == "sglang":
         return _sglang(request, deployment, gpu)
     if request.engine == "tensorrt-llm":
@@ -73,6 +81,11 @@ def check_version(request: BudgetedRequest) -> None:
     if request.engine_version is not None:
         rule = f"rules by version are known for vLLM only, not for {request.engine}"
         raise InputError.of("engine_version", rule, type="unknown_version")
+
+
+def eight_bits(request: BudgetedRequest) -> str:
+    """The engine's cache of about half the size of 16 bits, by its own name."""
+    return "q8_0" if request.engine == "llama.cpp" else "fp8"
 
 
 def measured_parts(request: BudgetedRequest) -> Calibration:

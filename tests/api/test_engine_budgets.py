@@ -69,6 +69,44 @@ async def test_unread_versions_are_refused(client: AsyncClient, engine: str, ver
     assert answer.json()["errors"][0]["loc"][-1] == "engine_version"
 
 
+async def refused(client: AsyncClient, **fields: object) -> tuple[str, str]:
+    body = {"model": LLAMA, "gpu": "h100-sxm-80gb", "context": 8192, **fields}
+    answer = await client.post("/concurrency", json=body)
+    assert answer.status_code == 422, answer.text
+    error = answer.json()["errors"][0]
+    return error["loc"][-1], error["msg"]
+
+
+@pytest.mark.parametrize(
+    ("engine", "cache"),
+    [
+        ("llama.cpp", "fp8"),
+        ("llama.cpp", "nvfp4"),
+        ("sglang", "q8_0"),
+        ("sglang", "float32"),
+        ("sglang", "fp8_ds_mla"),
+        ("tensorrt-llm", "q4_0"),
+        ("tensorrt-llm", "fp8_inc"),
+    ],
+)
+async def test_caches_that_an_engine_has_not_are_refused(
+    client: AsyncClient, engine: str, cache: str
+) -> None:
+    field, words = await refused(client, engine=engine, kv_cache_dtype=cache)
+    assert field == "kv_cache_dtype"
+    assert words.startswith(f"{engine} has no cache of type '{cache}'")
+
+
+@pytest.mark.parametrize(
+    ("engine", "cache"),
+    [("llama.cpp", "q8_0"), ("sglang", "fp8_e5m2"), ("tensorrt-llm", "torch.bfloat16")],
+)
+async def test_caches_that_an_engine_has_are_answered(
+    client: AsyncClient, engine: str, cache: str
+) -> None:
+    assert (await ask(client, engine=engine, kv_cache_dtype=cache))["fits"]
+
+
 async def test_a_draft_takes_weights_and_its_share_of_the_cache(client: AsyncClient) -> None:
     # Llama-3.2-1B beside 8B: 16 layers of 8 heads of 64 are a quarter of 32 layers of 8 of 128.
     alone = await ask(client, engine="vllm")

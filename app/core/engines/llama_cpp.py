@@ -19,13 +19,16 @@ from app.core.engines.budgets import (
     EngineBudget,
     band_around,
 )
-from app.core.engines.pools import PoolFit, padded
+from app.core.engines.pools import SIXTEEN_BITS, PoolFit, padded
 from app.core.hardware import Gpu
 from app.core.kv import KvProfile, profile_of
 from app.core.model import ModelShape
 from app.core.precision import FLOAT16, FLOAT32, Precision
 
 VERSION = "b7000"
+QUANTISED = ("q8_0", "q5_1", "q5_0", "q4_1", "q4_0", "iq4_nl")
+CACHE_TYPES = ("float32", "fp32", "float", *SIXTEEN_BITS, *QUANTISED)
+"""Its `f32`, `f16` and `bf16` as requests spell them, and its blocks of 32."""
 CELLS = 256
 UBATCH = 512
 FP32_BYTES = 4

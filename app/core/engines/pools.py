@@ -4,6 +4,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal, Protocol
 
+from app.errors import InputError
+
+SIXTEEN_BITS = ("bfloat16", "bf16", "float16", "fp16", "half")
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PoolFit:
@@ -35,3 +39,15 @@ class Pools(Protocol):
 def padded(tokens: int, multiple: int) -> int:
     """Tokens rounded up to whole pages."""
     return -(-tokens // multiple) * multiple
+
+
+def check_cache_type(name: str, engine: str, known: tuple[str, ...]) -> None:
+    """Whether an engine has a type of cache; `auto` it always has.
+
+    Raises:
+        InputError: on `kv_cache_dtype` for one that it does not have.
+    """
+    said = name.strip().lower().removeprefix("torch.")
+    if said != "auto" and said not in known:
+        rule = f"{engine} has no cache of type {name[:40]!r}; known: auto, {', '.join(known)}"
+        raise InputError.of("kv_cache_dtype", rule, type="engine_refuses")

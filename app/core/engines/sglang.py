@@ -19,12 +19,15 @@ from app.core.engines.budgets import (
     EngineBudget,
     band_around,
 )
-from app.core.engines.pools import PoolFit, padded
+from app.core.engines.pools import SIXTEEN_BITS, PoolFit, padded
 from app.core.hardware import Gpu
 from app.core.kv import KvProfile
 
 VERSION = "0.5.23"
 MIB = 2**20
+FLOAT8 = ("fp8", "fp8_e4m3", "float8_e4m3fn", "fp8_e5m2", "float8_e5m2")
+CACHE_TYPES = (*SIXTEEN_BITS, *FLOAT8, "nvfp4", "mxfp4")
+"""Its four-bit cache, `fp4_e2m1`, is sized by the scales it keeps."""
 CONTEXT = round(0.6 * GIB)
 PARALLEL_CONTEXT = round(1.6 * GIB)
 CONTEXT_DOUBT = 0.6 * GIB

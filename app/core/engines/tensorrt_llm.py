@@ -18,11 +18,12 @@ from app.core.engines.budgets import (
     EngineBudget,
     band_around,
 )
-from app.core.engines.pools import PoolFit, padded
+from app.core.engines.pools import SIXTEEN_BITS, PoolFit, padded
 from app.core.hardware import Gpu
 from app.core.kv import KvProfile
 
 VERSION = "1.0"
+CACHE_TYPES = (*SIXTEEN_BITS, "fp8", "fp8_e4m3", "float8_e4m3fn", "int8", "nvfp4")
 FRACTION = Fraction(9, 10)
 TOKENS_PER_BLOCK = 32
 MAX_BATCH_SIZE = 2048
