@@ -40,8 +40,8 @@ def concurrency_answer(
             cache_dtype = plan.settings.kv_cache_dtype
         notes = (*notes, *version_notes(request), *plan.assumptions)
     band = budgets.band(here.stage)
-    notes = (*notes, *_doubts(here, band))
-    contexts = list(dict.fromkeys(request.contexts or [context]))
+    notes = (*notes, *doubts(here, band))
+    contexts = list(dict.fromkeys([context, *request.contexts]))
     served = here.served
     enough = served is None or served >= request.batch
     return ConcurrencyAnswer(
@@ -85,7 +85,7 @@ def _limit(fit: Fit, longest_context: int | None) -> LimitedBy:
     return "memory"
 
 
-def _doubts(here: Fit, band: BandBytes | None) -> tuple[str, ...]:
+def doubts(here: Fit, band: BandBytes | None) -> tuple[str, ...]:
     """What a caller has to know before starting an engine on this answer."""
     if here.refusal is not None:
         return (here.refusal,)

@@ -30,7 +30,40 @@ from app.schemas.request import EngineFields, EngineRequest, ModelFields
 
 KEPT = 2048
 
-_ENGINE_ARGUMENTS = frozenset(EngineFields.model_fields) - {"engine", "max_num_seqs"}
+_VLLM_ALONE = frozenset(
+    {
+        "disable_hybrid_kv_cache_manager",
+        "draft_model",
+        "entry_point",
+        "gpu_memory_utilization",
+        "lora_rank",
+        "max_loras",
+        "num_speculative_tokens",
+        "speculative_method",
+    }
+)
+_HEADROOMS = frozenset({"activation_bytes", "overhead_bytes"})
+_SGLANG_ALONE = frozenset({"max_running_requests", "mem_fraction_static"})
+_UNHEARD: dict[str, frozenset[str]] = {
+    "formula": frozenset(EngineFields.model_fields) - {"engine", "max_num_seqs"}
+    | {"gpu_memory_used_bytes", "instances_per_gpu"},
+    "vllm": _HEADROOMS | _SGLANG_ALONE | {"free_gpu_memory_fraction"},
+    "sglang": _HEADROOMS | _VLLM_ALONE | {"free_gpu_memory_fraction"},
+    "tensorrt-llm": _HEADROOMS
+    | _VLLM_ALONE
+    | _SGLANG_ALONE
+    | {"enable_prefix_caching", "enforce_eager"},
+    "llama.cpp": _HEADROOMS
+    | _VLLM_ALONE
+    | _SGLANG_ALONE
+    | {
+        "enable_prefix_caching",
+        "enforce_eager",
+        "free_gpu_memory_fraction",
+        "max_num_batched_tokens",
+    },
+}
+"""Fields of a request that an engine of that name does not have."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, slots=True)
@@ -77,10 +110,12 @@ def deploy(request: ModelFields, model: ResolvedModel, gpu: ResolvedGpu | None) 
     )
     if gpu is not None and gpu.gpu.mig_profile is not None:
         _check_slice(request)
+    expert_ranks, ranks_an_expert = _expert_ranks(request)
     sharding = Sharding(
         tensor_parallel_size=request.tensor_parallel_size,
         pipeline_parallel_size=request.pipeline_parallel_size,
-        expert_parallel_size=_expert_ranks(request),
+        expert_parallel_size=expert_ranks,
+        expert_tensor_parallel_size=ranks_an_expert,
     )
     # Inline configs are new shapes each time: keeping their results would only push others out.
     keep = model.id is not None
@@ -140,12 +175,19 @@ def _check_slice(request: ModelFields) -> None:
 
 
 def _ineffective(request: ModelFields) -> list[str]:
-    """What the request says to no effect, so that nobody believes it was heard."""
+    """What the request says to no effect, so that nobody believes it was heard.
+
+    Raises:
+        InputError: on `engine` where measured parts are given without the engine they are of.
+    """
     notes = []
-    if isinstance(request, EngineRequest) and request.engine == "formula":
-        unheard = sorted(request.model_fields_set & _ENGINE_ARGUMENTS)
+    if isinstance(request, EngineRequest):
+        if request.engine == "formula" and "calibration" in request.model_fields_set:
+            rule = "is needed beside calibration: what was measured is an engine's"
+            raise InputError.of("engine", rule, type="missing")
+        unheard = sorted(request.model_fields_set & _UNHEARD[request.engine])
         if unheard:
-            notes.append(f"engine=formula takes no account of {', '.join(unheard)}")
+            notes.append(f"engine={request.engine} takes no account of {', '.join(unheard)}")
     if request.data_parallel_size > 1:
         notes.append(
             f"figures are of one of the {request.data_parallel_size} data-parallel ranks, each of "
@@ -154,14 +196,26 @@ def _ineffective(request: ModelFields) -> list[str]:
     return notes
 
 
-def _expert_ranks(request: ModelFields) -> int:
-    """Ranks that whole experts are dealt out over: as said, or as vLLM's switch means it (all
-    ranks of tensor and data parallelism)."""
-    if request.expert_parallel_size is not None:
-        return request.expert_parallel_size
-    if not request.enable_expert_parallel:
-        return 1
-    return request.tensor_parallel_size * request.data_parallel_size
+def _expert_ranks(request: ModelFields) -> tuple[int, int]:
+    """Ranks that whole experts are dealt out over, and ranks that share each of them.
+
+    vLLM's switch deals them out over all ranks of tensor and data parallelism; other engines say
+    how many, and split each expert over the ranks that are left.
+
+    Raises:
+        InputError: on `expert_parallel_size` where the ranks do not divide so.
+    """
+    ranks = request.tensor_parallel_size * request.data_parallel_size
+    given = request.expert_parallel_size
+    if given is None:
+        return (ranks, 1) if request.enable_expert_parallel else (1, 1)
+    if ranks % given:
+        rule = f"has to divide tensor_parallel_size x data_parallel_size ({ranks})"
+        raise InputError.of("expert_parallel_size", rule, type="not_divisible")
+    if isinstance(request, EngineRequest) and request.engine == "vllm" and given not in (1, ranks):
+        rule = f"is 1 or tensor_parallel_size x data_parallel_size ({ranks}) in vLLM"
+        raise InputError.of("expert_parallel_size", rule)
+    return given, ranks // given if given > 1 else 1
 
 
 def attention_precision(name: str, shape: ModelShape, computed: Precision) -> Precision:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from app.answers.alternatives import alternatives
+from app.answers.concurrency import doubts
 from app.answers.deployment import (
     Deployment,
     contexts_asked,
@@ -11,6 +12,7 @@ from app.answers.deployment import (
     model_ref,
     step_weights_of,
 )
+from app.answers.engine import version_notes
 from app.answers.plan_steps import plan_steps
 from app.answers.prefill import prefill_assumptions, prompts_of, users_of
 from app.answers.room import EngineRoom, Fit, Room, room_of
@@ -95,14 +97,24 @@ def planned(request: PlanQuery, model: ResolvedModel, gpu: ResolvedGpu | None) -
             *beyond,
             *_idle(request, layout),
             *room.budgets.assumptions,
+            *_of_engine(request, room, here),
         ),
     )
+
+
+def _of_engine(request: PlanQuery, room: Room, here: Fit) -> tuple[str, ...]:
+    """What an engine's answer rests on, and what to know before it is started."""
+    known: tuple[str, ...] = ()
+    if isinstance(room, EngineRoom):
+        known = (*version_notes(request), *room.reserve(here.context).plan.assumptions)
+    return (*known, *doubts(here, room.budgets.band(here.stage)))
 
 
 def _layout(request: PlanQuery) -> Layout:
     """Ranks that share one set of experts stand together; others are replicas of their own."""
     together = 1
-    if request.enable_expert_parallel or (request.expert_parallel_size or 1) > 1:
+    expert_ranks = request.expert_parallel_size or 1
+    if request.enable_expert_parallel or expert_ranks > request.tensor_parallel_size:
         together = request.data_parallel_size
     gpus = request.tensor_parallel_size * request.pipeline_parallel_size * together
     return layout_on_nodes(gpus, request.gpus_per_node, ranks_per_replica=together)

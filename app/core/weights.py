@@ -57,13 +57,15 @@ class Sharding:
     """How weights are spread over GPUs.
 
     `expert_parallel_size` is the number of ranks over which whole experts are dealt out; 1 means
-    that experts are split like any other matrix. Engines pad the vocabulary to a multiple before
+    that experts are split like any other matrix. `expert_tensor_parallel_size` are the ranks that
+    then share each expert. Engines pad the vocabulary to a multiple before
     they split it: `vocab_multiple` (1 for none).
     """
 
     tensor_parallel_size: int = 1
     pipeline_parallel_size: int = 1
     expert_parallel_size: int = 1
+    expert_tensor_parallel_size: int = 1
     vocab_multiple: int = 1
 
 
@@ -293,7 +295,7 @@ def _gpu_share(weight: Weight, run: Stored, sharding: Sharding) -> Bytes:
     ep = sharding.expert_parallel_size
     if weight.experts > 1 and ep > 1:
         dealt = -(-weight.experts // ep)
-        return _part(whole * dealt, weight.experts)
+        return _part(whole * dealt, weight.experts * sharding.expert_tensor_parallel_size)
     if weight.split is Split.VOCAB:
         whole = _padded(weight, whole, sharding.vocab_multiple)
     tp = sharding.tensor_parallel_size

@@ -143,7 +143,9 @@ class Exchange:
         self.body_read = True
         self.body = body
         if self.is_json and not self.scope["query_string"] and self.method == "POST":
-            self.key = key_of(self.scope["path"], body)
+            accept = self._given.get(b"accept", b"")
+            words = accept + body if accept.startswith(b"image/") else body
+            self.key = key_of(self.scope["path"], words)
 
     async def give(self, answer: Answered) -> None:
         """Send an answer that is whole, or 304 where the caller has it."""

@@ -50,7 +50,10 @@ class Parameters(AnswerModel):
     total: int
     active: int = Field(description="Taking part in one token's forward pass.")
     embedding: int
-    by_part: dict[str, int]
+    by_part: dict[str, int] = Field(
+        description="With `mtp`, prediction modules that `total` leaves out: a server without "
+        "speculation does not load them."
+    )
 
 
 class EngineGroup(AnswerModel):

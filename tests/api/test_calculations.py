@@ -243,12 +243,38 @@ async def test_whole_experts_are_dealt_out(client: httpx.AsyncClient) -> None:
     split = (await ask(client, "concurrency", **request))["memory"]["weight_bytes"]
     # 8 ranks hold 16 of the 128 experts each, 4 ranks a quarter of each expert.
     # Routed: 57,982,058,496 B in all.
+    request["data_parallel_size"] = 2
     dealt = await ask(client, "concurrency", **request, expert_parallel_size=8)
     assert split - dealt["memory"]["weight_bytes"] == 57_982_058_496 // 4 - 57_982_058_496 // 8
-    alike = await ask(
-        client, "concurrency", **request, enable_expert_parallel=True, data_parallel_size=2
-    )
+    alike = await ask(client, "concurrency", **request, enable_expert_parallel=True)
     assert alike["memory"] == dealt["memory"]
+    # Two ranks deal them out, and four share each: an eighth on a GPU as well.
+    shared = await ask(client, "concurrency", **request, expert_parallel_size=2)
+    assert shared["memory"] == dealt["memory"]
+    for ranks in (3, 16):
+        body = {**request, "expert_parallel_size": ranks}
+        assert (await client.post("/concurrency", json=body)).status_code == 422
+
+
+async def test_a_body_is_a_picture_or_numbers_as_it_asks(client: httpx.AsyncClient) -> None:
+    for order in (("image/svg+xml", "application/json"), ("application/json", "image/svg+xml")):
+        body = {"model": "llama-3-8b", "context": 4096 + len(order[0])}
+        for _ in range(2):
+            for accept in order:
+                answer = await client.post("/crossover", json=body, headers={"accept": accept})
+                assert answer.headers["content-type"] == accept
+
+
+async def test_what_another_engine_has_is_said_to_have_no_effect(
+    client: httpx.AsyncClient,
+) -> None:
+    request = {"model": "llama-3-8b", "context": 4096, "gpu_memory_utilization": 0.5, **H100}
+    answer = await ask(client, "concurrency", engine="sglang", **request)
+    assert any("gpu_memory_utilization" in line for line in answer["assumptions"])
+    heard = await ask(client, "concurrency", engine="vllm", **request)
+    assert not any("takes no account" in line for line in heard["assumptions"])
+    measured = {**request, "calibration": {"kv_budget_bytes": 5 * 10**9}}
+    assert (await client.post("/concurrency", json=measured)).status_code == 422
 
 
 async def test_ranks_that_share_experts_are_planned_together(client: httpx.AsyncClient) -> None:
