@@ -12,7 +12,7 @@ from typing import Any
 
 import uvloop
 
-MOMENT_S = 0.002
+MOMENT_S = 0.005
 NO_ROOM_S = 1.0
 _MOST_AT_ONCE = 256
 
