@@ -29,7 +29,16 @@ Context = Annotated[list[int] | None, typer.Option(help="Tokens per sequence; ma
 TensorParallel = Annotated[int, typer.Option("--tensor-parallel-size", "--tp")]
 CacheDtype = Annotated[str, typer.Option(help="auto, bfloat16, fp8, ...")]
 WeightBytes = Annotated[int | None, typer.Option(help="Total weight bytes, if you know better.")]
-Engine = Annotated[str, typer.Option(help="formula or vllm.")]
+Engine = Annotated[str, typer.Option(help="formula, vllm, sglang, tensorrt-llm or llama.cpp.")]
+More = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="NAME=VALUE",
+        help="Any field of the request by its own name, such as engine_version=0.19 or "
+        "gpu_memory_utilization=0.95; may repeat.",
+    ),
+]
 Revision = Annotated[str | None, typer.Option(help="Branch, tag or commit.")]
 Source = Annotated[str, typer.Option(help="any, or hub to go past the catalogue.")]
 AsJson = Annotated[bool, typer.Option("--json", help="The answer as the service gives it.")]
@@ -57,6 +66,15 @@ def _commands() -> ModuleType:
     return commands
 
 
+def _named(more: list[str] | None) -> dict[str, str]:
+    """Fields given as NAME=VALUE; what they may be is the request's own to say."""
+    pairs = [word.partition("=") for word in more or []]
+    for name, equals, _ in pairs:
+        if not name or not equals:
+            raise typer.BadParameter("write NAME=VALUE", param_hint="--set")
+    return {name: value for name, _, value in pairs}
+
+
 @app.command()
 def size(
     model: Model,
@@ -68,6 +86,7 @@ def size(
     engine: Engine = "formula",
     revision: Revision = None,
     source: Source = "any",
+    more: More = None,
     as_json: AsJson = False,
     explain: Explain = False,
 ) -> None:
@@ -83,7 +102,7 @@ def size(
         "contexts": context or [],
         "explain": explain,
     }
-    raise typer.Exit(_commands().size(model, fields, as_json=as_json))
+    raise typer.Exit(_commands().size(model, fields | _named(more), as_json=as_json))
 
 
 @app.command()
@@ -96,6 +115,7 @@ def crossover(
     kv_cache_dtype: CacheDtype = "auto",
     weight_bytes: WeightBytes = None,
     output: Annotated[Path | None, typer.Option(help="Write a picture: NAME.svg or .png.")] = None,
+    more: More = None,
     as_json: AsJson = False,
     explain: Explain = False,
 ) -> None:
@@ -109,7 +129,9 @@ def crossover(
         "weight_bytes": weight_bytes,
         "explain": explain,
     }
-    raise typer.Exit(_commands().crossover(model, fields, output=output, as_json=as_json))
+    raise typer.Exit(
+        _commands().crossover(model, fields | _named(more), output=output, as_json=as_json)
+    )
 
 
 @app.command()
@@ -128,6 +150,7 @@ def plan(
     efficiency: Annotated[float, typer.Option()] = 0.70,
     spike_headroom: Annotated[float, typer.Option()] = 0.30,
     spare_nodes: Annotated[int, typer.Option()] = 1,
+    more: More = None,
     as_json: AsJson = False,
 ) -> None:
     """Machines for a workload, every step shown."""
@@ -146,7 +169,7 @@ def plan(
         "spike_headroom": spike_headroom,
         "spare_nodes": spare_nodes,
     }
-    raise typer.Exit(_commands().plan(model, fields, as_json=as_json))
+    raise typer.Exit(_commands().plan(model, fields | _named(more), as_json=as_json))
 
 
 @app.command()

@@ -46,13 +46,14 @@ def size(model: str, fields: Fields, *, as_json: bool) -> int:
 
     async def work(services: Services) -> int:
         wanted = {**fields, "contexts": fields["contexts"] or list(USUAL_CONTEXTS)}
-        query, resolved = await _resolved(services, KvQuery, model, wanted)
+        query, resolved = await _resolved(services, ConcurrencyQuery, model, wanted)
         gpu = requested_gpu(query)
-        kv = kv_answer(query, resolved, gpu)
+        given = query.model_dump(exclude_unset=True)
+        shared = {name: value for name, value in given.items() if name in KvQuery.model_fields}
+        kv = kv_answer(KvQuery.model_validate(shared), resolved, gpu)
         fit = None
-        if gpu is not None:
-            given = query.model_dump(exclude_unset=True)
-            fit = concurrency_answer(ConcurrencyQuery.model_validate(given), resolved, gpu)
+        if gpu is not None or query.kv_budget_bytes is not None:
+            fit = concurrency_answer(query, resolved, gpu)
         if as_json:
             _print_json({"kv": kv, "concurrency": fit})
         else:

@@ -52,11 +52,25 @@ def print_size(kv: KvAnswer, fit: ConcurrencyAnswer | None) -> None:
         facts.add_row("state per sequence", f"{kv.state_bytes_per_sequence:,} B")
     if fit is not None:
         facts.add_row("KV budget per GPU", decimal_gb(fit.kv_budget_bytes))
+        _add_engine_rows(facts, fit)
     console.print(facts)
     console.print(_contexts(kv, fit))
     if fit is not None:
         _print_advice(console, fit)
     _print_rest(console, fit or kv)
+
+
+def _add_engine_rows(facts: Table, fit: ConcurrencyAnswer) -> None:
+    """What an engine prints at its start, and how sure that is."""
+    band = fit.kv_budget_band_bytes
+    if band is not None:
+        facts.add_row("nine starts of ten", f"{decimal_gb(band.low)} to {decimal_gb(band.high)}")
+    if fit.num_blocks is None:
+        return
+    facts.add_row("blocks", f"{fit.num_blocks:,} of {fit.block_size} tokens")
+    facts.add_row(f"tokens at {fit.context:,}", f"{fit.kv_cache_tokens:,}")
+    if fit.max_concurrency_exact is not None:
+        facts.add_row(f"concurrency at {fit.context:,}", f"{fit.max_concurrency_exact:,.2f}x")
 
 
 def _contexts(kv: KvAnswer, fit: ConcurrencyAnswer | None) -> Table:

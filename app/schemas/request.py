@@ -188,7 +188,8 @@ class InlineFields(BodyModel):
         config, quantization = value.get("config"), value.get("hf_quant_config")
         if not isinstance(config, dict) or not isinstance(quantization, dict):
             return value
-        return {**value, "config": {"quantization_config": quantization, **config}}
+        described = {"producer": {"name": "modelopt"}, **quantization}  # whose file that is
+        return {**value, "config": {"quantization_config": described, **config}}
 
 
 class MeasuredParts(BodyModel):

@@ -177,10 +177,7 @@ async def test_a_gguf_file_is_a_model(serve: Serve, hub: FakeHub) -> None:
 
 async def test_quantisation_described_beside_the_config(serve: Serve) -> None:
     description = {"quantization": {"quant_algo": "FP8", "kv_cache_quant_algo": "FP8"}}
-    body = {
-        "config": TWO_LAYERS,
-        "hf_quant_config": description | {"producer": {"name": "modelopt"}},
-    }
+    body = {"config": TWO_LAYERS, "hf_quant_config": description}
     async with serve() as client:
         answer = (await client.post("/kv", json=body)).json()
         # The cache in one byte an element: half of bfloat16.

@@ -137,3 +137,14 @@ def test_verify_as_json_and_a_file_that_is_not_there(tmp_path: Path) -> None:
     done = kvmath("verify", str(tmp_path / "none.log"), home=tmp_path)
     assert done.returncode == 2
     assert "none.log" in done.stderr
+
+
+def test_any_field_of_the_request_by_its_own_name(tmp_path: Path) -> None:
+    budget = ["--engine", "vllm", "--context", "8192", "--set", "kv_budget_bytes=10737418240"]
+    done = kvmath("llama-3-8b", *budget, home=tmp_path)
+    # 10 GiB / 2 MiB = 5,120 blocks of 16 tokens; 512 a request of 8,192.
+    assert done.returncode == 0, done.stderr
+    for text in ("5,120 of 16 tokens", "81,920", "10.00x"):
+        assert text in done.stdout
+    assert kvmath("llama-3-8b", "--set", "no_such_field=1", home=tmp_path).returncode == 2
+    assert kvmath("llama-3-8b", "--set", "batch", home=tmp_path).returncode == 2
