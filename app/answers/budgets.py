@@ -50,6 +50,7 @@ class Budgets:
             overhead_bytes=part.overhead_bytes,
             cuda_graph_bytes=part.cuda_graph_bytes,
             unrequested_bytes=part.unrequested_bytes,
+            unexplained_bytes=part.unexplained_bytes,
             kv_budget_bytes=max(left, 0),
             shortfall_bytes=max(-left, 0),
         )
@@ -67,6 +68,7 @@ class Budgets:
         for name, size in (
             ("cuda_graphs", part.cuda_graph_bytes),
             ("unrequested", part.unrequested_bytes),
+            ("unexplained", part.unexplained_bytes),
         ):
             if size:
                 formula += f" - {name}"
@@ -93,7 +95,7 @@ def budgets_of(
         if given is None and request.engine == "vllm":
             given = request.kv_cache_memory_bytes
         if given is not None and request.engine in ("formula", "vllm"):
-            return Budgets(per_stage=(given,) * len(stages))
+            return Budgets(per_stage=(given,) * len(stages), assumptions=_undrafted(request))
         raise InputError.of("gpu", "is needed, or kv_budget_bytes", type="missing")
     if request.engine != "formula":
         return _of_engine(request, deployment, context)
@@ -131,7 +133,11 @@ def _of_engine(request: BudgetedRequest, deployment: Deployment, context: int) -
     start = engine_start(request, deployment, gpu, context)
     given = request.kv_budget_bytes
     if given is not None:
-        return Budgets(per_stage=(given,) * len(start.budgets), pools=start.pools or ())
+        return Budgets(
+            per_stage=(given,) * len(start.budgets),
+            pools=start.pools or (),
+            assumptions=_undrafted(request),
+        )
     known = request.kv_cache_memory_bytes is None
     return Budgets(
         per_stage=tuple(budget.kv_budget_bytes for budget in start.budgets),
@@ -141,6 +147,13 @@ def _of_engine(request: BudgetedRequest, deployment: Deployment, context: int) -
         refusal=next((b.refusal for b in start.budgets if b.refusal is not None), None),
         pools=start.pools or (),
     )
+
+
+def _undrafted(request: BudgetedRequest) -> tuple[str, ...]:
+    """A budget that is given stands as it is."""
+    if request.engine != "vllm" or request.draft_model is None:
+        return ()
+    return (f"the cache's budget is given: nothing of it is counted for {request.draft_model}",)
 
 
 def _headroom(value: int | None, default: int, what: str, notes: list[str]) -> int:

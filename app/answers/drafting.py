@@ -54,19 +54,26 @@ def draft_of(name: str, tensor_parallel_size: int) -> Draft:
     )
 
 
-def beside_draft(budget: EngineBudget, draft: Draft, target: ReplicaLoad) -> EngineBudget:
-    """The target's budget beside a draft: both caches are divided by bytes a token."""
+def beside_draft(
+    budget: EngineBudget, draft: Draft, target: ReplicaLoad, *, weighed: bool, pooled: bool
+) -> EngineBudget:
+    """The target's budget beside a draft: both caches are divided by bytes a token.
+
+    `weighed`: the budget's weights are those that were loaded, the draft's among them. `pooled`:
+    its cache was given or measured, so that no weights are taken from it.
+    """
     own = 1 - draft.share(target)
-    cached = max(budget.kv_budget_bytes - draft.weight_bytes, 0)
+    added = 0 if weighed else draft.weight_bytes
+    taken = 0 if pooled else added
+    cached = max(budget.kv_budget_bytes - taken, 0)
     drafted = cached - int(cached * own)
-    left = budget.kv_budget_bytes - draft.weight_bytes - drafted
     parts = replace(
         budget.parts,
-        weight_bytes=budget.parts.weight_bytes + draft.weight_bytes,
+        weight_bytes=budget.parts.weight_bytes + added,
         overhead_bytes=budget.parts.overhead_bytes + drafted,
+        unexplained_bytes=budget.parts.unexplained_bytes - (added - taken),
     )
     band = Band(
-        low=int((budget.band.low - draft.weight_bytes) * own),
-        high=int((budget.band.high - draft.weight_bytes) * own),
+        low=int((budget.band.low - taken) * own), high=int((budget.band.high - taken) * own)
     )
-    return replace(budget, parts=parts, kv_budget_bytes=left, band=band)
+    return replace(budget, parts=parts, kv_budget_bytes=parts.kv_budget_bytes, band=band)

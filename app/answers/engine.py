@@ -8,6 +8,7 @@ from math import lcm
 from app.answers.deployment import KEPT, Deployment
 from app.answers.steps import n, step
 from app.core.engines.vllm import VERSION, VllmArguments, VllmPlan, plan_cache
+from app.core.engines.vllm_defaults import check_method
 from app.core.model import ModelShape
 from app.core.precision import precision
 from app.schemas.answer import Step
@@ -111,6 +112,8 @@ def reserve(request: EngineRequest, deployment: Deployment, context: int) -> Res
     Raises:
         InputError: on a version we have no rules for, and where the engine would refuse to start.
     """
+    if request.draft_model is not None and request.speculative_method is not None:
+        check_method(request.speculative_method)
     arguments = VllmArguments(
         version=request.engine_version,
         entry_point=request.entry_point,

@@ -1,6 +1,6 @@
 """What engines leave for their caches: a request's fields as each engine's rules take them."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields
 from fractions import Fraction
 from functools import lru_cache
 
@@ -94,6 +94,14 @@ def measured_parts(request: BudgetedRequest) -> Calibration:
     return NOTHING_MEASURED if given is None else Calibration(**given.model_dump())
 
 
+def calibrated(measured: Calibration) -> tuple[str, ...]:
+    """That measurements were used, and which."""
+    used = [field.name for field in fields(measured) if getattr(measured, field.name) is not None]
+    if not used:
+        return ()
+    return (f"calibration: measured {', '.join(used)} in place of what is worked out",)
+
+
 def _share(value: float | None) -> Fraction | None:
     return None if value is None else decimal(value)
 
@@ -136,12 +144,26 @@ def _vllm(request: BudgetedRequest, deployment: Deployment, gpu: Gpu, held: Rese
         gpu=gpu,
         arguments=arguments,
     )
+    measured = arguments.measured
+    notes += calibrated(measured)
     if request.draft_model is not None:
         draft = draft_of(request.draft_model, request.tensor_parallel_size)
-        budgets = tuple(beside_draft(budget, draft, deployment.load) for budget in budgets)
+        weighed = measured.weight_bytes is not None
+        pooled = measured.kv_budget_bytes is not None or request.kv_cache_memory_bytes is not None
+        budgets = tuple(
+            beside_draft(budget, draft, deployment.load, weighed=weighed, pooled=pooled)
+            for budget in budgets
+        )
+        taken = "of the cache" if weighed or pooled else "its weights, and of the cache"
         notes.append(
-            f"{request.draft_model} drafts on the same GPUs: its weights, and of the cache its "
-            f"share by bytes a token ({float(draft.share(deployment.load)):.1%}), are taken off"
+            f"{request.draft_model} drafts on the same GPUs: {taken} its share by bytes a token "
+            f"({float(draft.share(deployment.load)):.1%}) is taken off"
+        )
+    beside = (request.lora_rank, request.speculative_method, request.draft_model)
+    if measured.weight_bytes is not None and any(beside):
+        notes.append(
+            "the calibration's weight_bytes are all that was loaded: adapters, prediction modules "
+            "and a draft model are in them"
         )
     if gpu.visible_memory_basis != "memory_bytes_cuda":
         notes.append(f"what a process sees of {gpu.name} is not known: {gpu.visible_memory_basis}")
@@ -249,6 +271,8 @@ def _start(
     request: BudgetedRequest, budgets: tuple[EngineBudget, ...], pools: tuple[Pools, ...]
 ) -> EngineStart:
     given = request.kv_cache_memory_bytes
-    if given is not None:
-        budgets = tuple(replace(budget, kv_budget_bytes=given) for budget in budgets)
-    return EngineStart(budgets=budgets, pools=pools, assumptions=budgets[0].assumptions)
+    return EngineStart(
+        budgets=tuple(budget.known_to_be(given) for budget in budgets),
+        pools=pools,
+        assumptions=(*budgets[0].assumptions, *calibrated(measured_parts(request))),
+    )

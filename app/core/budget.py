@@ -11,6 +11,8 @@ class MemoryBudget:
     """Where one GPU's memory goes, in bytes; the parts and the KV budget add up to the memory.
 
     `unrequested_bytes` is what an engine is told to leave alone; formula (4) knows none.
+    `unexplained_bytes` is what the parts leave beside a budget that was given or measured itself;
+    below zero where they leave less.
     """
 
     gpu_memory_bytes: int
@@ -19,6 +21,7 @@ class MemoryBudget:
     overhead_bytes: int = DEFAULT_OVERHEAD_BYTES
     cuda_graph_bytes: int = 0
     unrequested_bytes: int = 0
+    unexplained_bytes: int = 0
 
     @property
     def kv_budget_bytes(self) -> int:
@@ -30,4 +33,5 @@ class MemoryBudget:
             - self.overhead_bytes
             - self.cuda_graph_bytes
             - self.unrequested_bytes
+            - self.unexplained_bytes
         )

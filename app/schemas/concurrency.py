@@ -19,6 +19,11 @@ class MemoryParts(AnswerModel):
     overhead_bytes: int
     cuda_graph_bytes: int = 0
     unrequested_bytes: int = Field(0, description="Memory that the engine is told to leave alone.")
+    unexplained_bytes: int = Field(
+        0,
+        description="What the parts leave beside a budget that was measured; below zero where "
+        "they leave less.",
+    )
     kv_budget_bytes: int
     shortfall_bytes: int = Field(
         0, description="By how much weights and headrooms exceed the memory (taken off the sum)."

@@ -129,6 +129,79 @@ async def test_a_draft_takes_weights_and_its_share_of_the_cache(client: AsyncCli
     assert answer.json()["errors"][0]["loc"][-1] == "draft_model"
 
 
+MEMORY = (
+    "weight_bytes",
+    "activation_bytes",
+    "overhead_bytes",
+    "cuda_graph_bytes",
+    "unrequested_bytes",
+    "unexplained_bytes",
+    "kv_budget_bytes",
+)
+
+
+@pytest.mark.parametrize("engine", ["vllm", "sglang", "tensorrt-llm", "llama.cpp"])
+async def test_parts_of_a_measured_cache_add_up(client: AsyncClient, engine: str) -> None:
+    found = await ask(client, engine=engine, calibration={"kv_budget_bytes": 5 * GIB})
+    memory = found["memory"]
+    assert found["kv_budget_bytes"] == memory["kv_budget_bytes"] == 5 * GIB
+    assert sum(memory[part] for part in MEMORY) == memory["gpu_memory_bytes"]
+    assert "calibration: measured kv_budget_bytes" in " ".join(found["assumptions"])
+
+
+DRAFT = {"engine": "vllm", "draft_model": "meta-llama/Llama-3.2-1B-Instruct"}
+
+
+async def test_of_a_given_pool_a_draft_takes_only_its_share(client: AsyncClient) -> None:
+    # A fifth of a token's bytes are the draft's (see above): 30 GiB leave 24.
+    pooled = await ask(client, **DRAFT, kv_cache_memory_bytes=30 * GIB)
+    assert pooled["kv_budget_bytes"] == 24 * GIB
+    parts = {"kv_budget_bytes": 30 * GIB, "weight_bytes": 18 * GIB}
+    measured = await ask(client, **DRAFT, calibration=parts)
+    memory = measured["memory"]
+    assert (memory["kv_budget_bytes"], memory["weight_bytes"]) == (24 * GIB, 18 * GIB)
+    assert sum(memory[part] for part in MEMORY) == memory["gpu_memory_bytes"]
+    cache_only = await ask(client, **DRAFT, calibration={"kv_budget_bytes": 30 * GIB})
+    memory = cache_only["memory"]
+    assert memory["kv_budget_bytes"] == 24 * GIB
+    assert sum(memory[part] for part in MEMORY) == memory["gpu_memory_bytes"]
+
+
+async def test_a_given_budget_stands_and_says_that_no_draft_is_in_it(client: AsyncClient) -> None:
+    found = await ask(client, **DRAFT, kv_budget_bytes=30 * GIB)
+    assert found["kv_budget_bytes"] == 30 * GIB
+    assert any("nothing of it is counted for" in line for line in found["assumptions"])
+
+
+@pytest.mark.parametrize("draft", [None, "meta-llama/Llama-3.2-1B-Instruct"])
+async def test_unknown_ways_to_speculate_are_refused_by_name(
+    client: AsyncClient, draft: str | None
+) -> None:
+    given = {"speculative_method": "foo", "num_speculative_tokens": 3, "draft_model": draft}
+    field, words = await refused(client, engine="vllm", **given)
+    assert field == "speculative_method"
+    assert words.startswith("unknown method 'foo'")
+
+
+async def test_adapters_come_on_top_of_given_weights(client: AsyncClient) -> None:
+    given = {"engine": "vllm", "weight_bytes": 16_060_522_496}
+    alone = await ask(client, **given)
+    both = await ask(client, **given, lora_rank=64, max_loras=8)
+    # A layer: 4096 to q 4096, k and v 1024 each, o 4096 to 4096, gate and up 4096 to 14336, down
+    # back: sides of 8192 + 2 x 5120 + 8192 + 3 x 18432 = 81,920; x 64 x 32 layers x 8 x 2 bytes.
+    more = both["memory"]["weight_bytes"] - alone["memory"]["weight_bytes"]
+    assert alone["memory"]["weight_bytes"] == 16_060_522_496
+    # The head, 128,256 from 4,096, has slots as well.
+    assert more == (81_920 * 32 + 128_256 + 4_096) * 64 * 8 * 2
+
+
+async def test_measured_weights_have_adapters_in_them(client: AsyncClient) -> None:
+    measured = {"engine": "vllm", "calibration": {"weight_bytes": 18 * GIB}}
+    found = await ask(client, **measured, lora_rank=64, max_loras=8)
+    assert found["memory"]["weight_bytes"] == 18 * GIB
+    assert any("adapters" in line and "are in them" in line for line in found["assumptions"])
+
+
 async def test_tight_fits_are_said(client: AsyncClient) -> None:
     # Weights of 15 GiB beside a cache of about one sequence: the low end holds none.
     found = await ask(client, engine="vllm", engine_version="0.19.0", gpu_memory_utilization=0.2301)

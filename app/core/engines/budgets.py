@@ -1,6 +1,6 @@
 """What an engine leaves for its cache, whichever engine it is: the parts, and how sure they are."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import sqrt
 
 from app.core.budget import MemoryBudget
@@ -14,7 +14,7 @@ class Calibration:
 
     `gpu_memory_bytes` is the total that a process sees. `non_torch_bytes` is what is taken outside
     the engine's own allocator. `kv_budget_bytes` is the cache memory itself: the parts are then
-    left as they are, and what they do not explain is in none of them.
+    left as they are, and what they do not explain is a part of its own.
     """
 
     gpu_memory_bytes: int | None = None
@@ -63,8 +63,7 @@ class EngineBudget:
 
     Attributes:
         parts: Where its memory goes.
-        kv_budget_bytes: What is left for the cache; below zero where nothing is. Equal to what the
-            parts leave unless it was given or measured itself.
+        kv_budget_bytes: What the parts leave for the cache; below zero where nothing is left.
         band: Around `kv_budget_bytes`.
         refusal: Why the engine does not start whatever the cache, or None.
         assumptions: What the figures take for granted, in words.
@@ -75,3 +74,15 @@ class EngineBudget:
     band: Band
     refusal: str | None = None
     assumptions: tuple[str, ...] = ()
+
+    def known_to_be(self, kv_budget_bytes: int | None) -> "EngineBudget":
+        """The same with a budget that was given or measured; None leaves it as it is."""
+        if kv_budget_bytes is None:
+            return self
+        unexplained = self.parts.kv_budget_bytes - kv_budget_bytes
+        return replace(
+            self,
+            parts=replace(self.parts, unexplained_bytes=unexplained),
+            kv_budget_bytes=kv_budget_bytes,
+            band=Band(low=kv_budget_bytes, high=kv_budget_bytes),
+        )

@@ -13,7 +13,6 @@ from app.core.cache import CacheLayout
 from app.core.engines.budgets import (
     GIB,
     NOTHING_MEASURED,
-    Band,
     Calibration,
     Doubt,
     EngineBudget,
@@ -128,12 +127,10 @@ def llama_cpp_budget(
         Doubt.both(WEIGHTS_DOUBT * weights),
     )
     band = band_around(budget, doubts)
-    if measured.kv_budget_bytes is not None:
-        budget = measured.kv_budget_bytes
-        band = Band(low=budget, high=budget)
-    return EngineBudget(
+    found = EngineBudget(
         parts=parts,
         kv_budget_bytes=budget,
         band=band,
         assumptions=("llama.cpp allocates the whole context of every slot at start",),
     )
+    return found.known_to_be(measured.kv_budget_bytes)

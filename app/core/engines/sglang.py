@@ -13,7 +13,6 @@ from app.core.budget import MemoryBudget
 from app.core.engines.budgets import (
     GIB,
     NOTHING_MEASURED,
-    Band,
     Calibration,
     Doubt,
     EngineBudget,
@@ -26,8 +25,7 @@ from app.core.kv import KvProfile
 VERSION = "0.5.23"
 MIB = 2**20
 FLOAT8 = ("fp8", "fp8_e4m3", "float8_e4m3fn", "fp8_e5m2", "float8_e5m2")
-CACHE_TYPES = (*SIXTEEN_BITS, *FLOAT8, "nvfp4", "mxfp4")
-"""Its four-bit cache, `fp4_e2m1`, is sized by the scales it keeps."""
+CACHE_TYPES = (*SIXTEEN_BITS, *FLOAT8, "mxfp8", "nvfp4", "mxfp4")
 CONTEXT = round(0.6 * GIB)
 PARALLEL_CONTEXT = round(1.6 * GIB)
 CONTEXT_DOUBT = 0.6 * GIB
@@ -167,10 +165,8 @@ def sglang_budget(
     )
     budget = parts.kv_budget_bytes
     band = band_around(budget, (doubt, weight_doubt))
-    if measured.kv_budget_bytes is not None:
-        budget = measured.kv_budget_bytes
-        band = Band(low=budget, high=budget)
-    return EngineBudget(parts=parts, kv_budget_bytes=budget, band=band, assumptions=notes)
+    found = EngineBudget(parts=parts, kv_budget_bytes=budget, band=band, assumptions=notes)
+    return found.known_to_be(measured.kv_budget_bytes)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

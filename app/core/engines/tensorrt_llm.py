@@ -12,7 +12,6 @@ from app.core.budget import MemoryBudget
 from app.core.engines.budgets import (
     GIB,
     NOTHING_MEASURED,
-    Band,
     Calibration,
     Doubt,
     EngineBudget,
@@ -82,10 +81,7 @@ def tensorrt_llm_budget(
     )
     budget = parts.kv_budget_bytes
     band = band_around(budget, (Doubt.both(DOUBT), Doubt.both(WEIGHTS_DOUBT * weights)))
-    if measured.kv_budget_bytes is not None:
-        budget = measured.kv_budget_bytes
-        band = Band(low=budget, high=budget)
-    return EngineBudget(
+    found = EngineBudget(
         parts=parts,
         kv_budget_bytes=budget,
         band=band,
@@ -94,6 +90,7 @@ def tensorrt_llm_budget(
             "is loaded for its cache",
         ),
     )
+    return found.known_to_be(measured.kv_budget_bytes)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

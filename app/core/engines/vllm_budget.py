@@ -12,7 +12,6 @@ from app.core.budget import MemoryBudget
 from app.core.engines.budgets import (
     GIB,
     NOTHING_MEASURED,
-    Band,
     Calibration,
     Doubt,
     EngineBudget,
@@ -122,36 +121,42 @@ class _Run:
         budget = parts.kv_budget_bytes
         doubts = (weight_doubt, activation_doubt, overhead_doubt, graph_doubt, total_doubt)
         band = band_around(budget, doubts)
-        given = arguments.kv_cache_memory_bytes or measured.kv_budget_bytes
-        if given is not None:
-            budget, band = given, Band(low=given, high=given)
-        return EngineBudget(
+        found = EngineBudget(
             parts=parts,
             kv_budget_bytes=budget,
             band=band,
             refusal=self._refusal(total, requested),
         )
+        return found.known_to_be(arguments.kv_cache_memory_bytes or measured.kv_budget_bytes)
 
     def _weights(self, stage: range | None) -> tuple[int, Doubt]:
-        known = self.arguments.measured.weight_bytes or self.arguments.weight_bytes
-        if known is not None:
-            return known, Doubt()
-        size = vllm_weight_bytes(
-            self.shape,
-            self.stored,
-            self.sharding,
-            stage,
-            drafting=self.settings.num_speculative_tokens > 0 and bool(self.shape.draft_groups),
-            adapters=self.arguments.adapters,
-            rules=self.settings.rules,
-            gpu=self.gpu,
-        )
+        """What was measured has everything in it; a caller's weights are those of the model."""
+        if self.arguments.measured.weight_bytes is not None:
+            return self.arguments.measured.weight_bytes, Doubt()
+        size = self._loaded(stage)
+        if self.arguments.weight_bytes is not None:
+            beside = size - self._loaded(stage, alone=True)
+            return self.arguments.weight_bytes + beside, Doubt()
         share = PACKED_DOUBT if any(f.startswith(PACKED) for f in self.formats) else PLAIN_DOUBT
         if "mxfp4" in self.formats and not self.settings.rules.interleaves_experts:
             share = KERNEL_DOUBT
         if self.gpu.vendor == "AMD":
             share = OTHER_VENDOR_DOUBT
         return size, Doubt.both(size * share)
+
+    def _loaded(self, stage: range | None, *, alone: bool = False) -> int:
+        """The weights by our count; `alone` is without prediction modules and adapters."""
+        drafting = self.settings.num_speculative_tokens > 0 and bool(self.shape.draft_groups)
+        return vllm_weight_bytes(
+            self.shape,
+            self.stored,
+            self.sharding,
+            stage,
+            drafting=drafting and not alone,
+            adapters=None if alone else self.arguments.adapters,
+            rules=self.settings.rules,
+            gpu=self.gpu,
+        )
 
     def _activation(self, stage: range | None) -> tuple[int, Doubt]:
         if self.arguments.measured.activation_bytes is not None:

@@ -29,6 +29,19 @@ FIRST_LONG_CONTEXT = 32768
 FIRST_CHUNK = 2048
 MODEL_FREE_METHODS = ("ngram", "suffix")
 """Speculation without a draft model: it adds no layers."""
+DRAFTING_METHODS = (
+    "draft_model",
+    "eagle",
+    "eagle3",
+    "medusa",
+    "mlp_speculator",
+    "dflash",
+    "dspark",
+    "ngram_gpu",
+    "extract_hidden_states",
+    "custom_class",
+)
+"""Speculation with layers that are not the model's own."""
 
 
 def check_parallel(shape: ModelShape, arguments: VllmArguments, facts: Facts) -> None:
@@ -184,6 +197,18 @@ def _automatic(shape: ModelShape, facts: Facts, capability: tuple[int, int]) -> 
     return name
 
 
+def check_method(method: str) -> None:
+    """Whether there is such a way to speculate; modules have a name by model type as well.
+
+    Raises:
+        InputError: on `speculative_method` for one that nobody has.
+    """
+    known = ("mtp", *MODEL_FREE_METHODS, *DRAFTING_METHODS)
+    if method not in known and not method.endswith("_mtp"):
+        words = f"unknown method {method[:40]!r}; known: {', '.join(known)}"
+        raise _refuse("speculative_method", words)
+
+
 def speculation(shape: ModelShape, arguments: VllmArguments) -> tuple[bool, int, int]:
     """(whether prediction modules are cached, drafted tokens, tokens a window keeps beyond itself).
 
@@ -194,11 +219,12 @@ def speculation(shape: ModelShape, arguments: VllmArguments) -> tuple[bool, int,
         if drafted:
             raise _refuse("speculative_method", "is missing beside num_speculative_tokens")
         return False, 0, 0
+    check_method(method)
     if method in MODEL_FREE_METHODS:
         if drafted is None:
             raise _refuse("num_speculative_tokens", f"is needed for {method}")
         return False, drafted, 0
-    if method != "mtp":
+    if method in DRAFTING_METHODS:
         raise _refuse(
             "speculative_method",
             f"{method!r} needs a draft model, whose cache is not planned here; "
