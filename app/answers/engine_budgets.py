@@ -68,6 +68,9 @@ def engine_start(
     if request.engine == "vllm":
         return _vllm(request, deployment, gpu, reserve(request, deployment, context))
     check_version(request)
+    if request.instances_per_gpu > 1:
+        rule = f"goes with engine=vllm: how {request.engine} shares a GPU is not modelled"
+        raise InputError.of("instances_per_gpu", rule, type="not_modelled")
     check_cache_type(request.kv_cache_dtype, request.engine, _CACHE_TYPES[request.engine])
     if request.engine == "sglang":
         return _sglang(request, deployment, gpu)

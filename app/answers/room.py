@@ -178,10 +178,11 @@ class PoolRoom:
             kv_budget_bytes=budget,
             kv_bytes_per_sequence=found.bytes_per_sequence,
             sequences=found.sequences,
-            fits=enough and found.ceiling != 0,
+            fits=enough and found.ceiling != 0 and found.refusal is None,
             ceiling=found.ceiling,
             ceiling_is=found.ceiling_is,
             pool_tokens=found.tokens,
+            refusal=found.refusal,
         )
 
 

@@ -107,6 +107,23 @@ async def test_caches_that_an_engine_has_are_answered(
     assert (await ask(client, engine=engine, kv_cache_dtype=cache))["fits"]
 
 
+@pytest.mark.parametrize("engine", ["sglang", "tensorrt-llm", "llama.cpp"])
+async def test_only_vllm_shares_a_gpu(client: AsyncClient, engine: str) -> None:
+    field, words = await refused(client, engine=engine, instances_per_gpu=2)
+    assert field == "instances_per_gpu"
+    assert words.startswith("goes with engine=vllm")
+
+
+async def test_slots_that_do_not_fit_keep_llama_cpp_from_starting(client: AsyncClient) -> None:
+    # A slot of 8,192 tokens takes 8,192 x 2 x 32 layers x 8 heads x 128 x 2 bytes = 1 GiB.
+    found = await ask(client, engine="llama.cpp", gpu="4090", max_num_seqs=16)
+    assert found["kv_bytes_per_sequence"] == GIB
+    assert (found["fits"], found["max_concurrency"]) == (False, 0)
+    words = f"llama.cpp does not start: 16 slots of 8192 tokens take {16 * GIB} bytes"
+    assert any(line.startswith(words) for line in found["assumptions"])
+    assert (await ask(client, engine="llama.cpp", gpu="4090", max_num_seqs=4))["fits"]
+
+
 async def test_a_draft_takes_weights_and_its_share_of_the_cache(client: AsyncClient) -> None:
     # Llama-3.2-1B beside 8B: 16 layers of 8 heads of 64 are a quarter of 32 layers of 8 of 128.
     alone = await ask(client, engine="vllm")

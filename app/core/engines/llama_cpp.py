@@ -93,11 +93,18 @@ class LlamaCppPools:
         """Slots of that context that the memory holds."""
         one = self.bytes_per_slot(context)
         sequences = Fraction(max(budget, 0), one) if one else None
+        slots, refusal = self.arguments.parallel_slots, None
+        if slots is not None and slots * one > max(budget, 0):
+            refusal = (
+                f"llama.cpp does not start: {slots} slots of {context} tokens take {slots * one} "
+                f"bytes, and {max(budget, 0)} are left for them"
+            )
         return PoolFit(
             sequences=sequences,
             bytes_per_sequence=one,
             tokens=0 if sequences is None else int(sequences) * padded(context, CELLS),
-            ceiling=self.arguments.parallel_slots,
+            ceiling=slots,
+            refusal=refusal,
         )
 
 

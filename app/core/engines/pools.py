@@ -19,6 +19,7 @@ class PoolFit:
         tokens: Tokens of the pool, as the engine prints them.
         ceiling: The engine's own limit on sequences, or None.
         ceiling_is: What sets the ceiling.
+        refusal: Why the engine does not start though a sequence may fit, or None.
     """
 
     sequences: Fraction | None
@@ -26,6 +27,7 @@ class PoolFit:
     tokens: int
     ceiling: int | None
     ceiling_is: Literal["max_num_seqs", "state_slots"] = "max_num_seqs"
+    refusal: str | None = None
 
 
 class Pools(Protocol):
