@@ -115,7 +115,10 @@ def _vllm(request: BudgetedRequest, deployment: Deployment, gpu: Gpu, held: Rese
     notes: list[str] = []
     if share is None:
         share = Fraction(str(rules.utilization)) / request.instances_per_gpu
-        notes.append(f"gpu_memory_utilization {float(share):.4g}, the engine's default")
+        said = "the engine's default"
+        if request.instances_per_gpu > 1:
+            said += f" divided by {request.instances_per_gpu} instances"
+        notes.append(f"gpu_memory_utilization {float(share):.4g}, {said}")
     used = request.gpu_memory_used_bytes
     if request.instances_per_gpu > 1:
         others = request.instances_per_gpu - 1

@@ -1,6 +1,7 @@
 """`/plan`: the six steps of the text's section 8, and what else would serve the workload."""
 
 from dataclasses import dataclass
+from fractions import Fraction
 
 from app.answers.alternatives import alternatives
 from app.answers.concurrency import doubts
@@ -58,7 +59,7 @@ def planned(request: PlanQuery, model: ResolvedModel, gpu: ResolvedGpu | None) -
     here = room.at(context)
     machine = Machine(
         gpus_per_node=request.gpus_per_node,
-        memory_bandwidth_bytes_per_s=bandwidth_of(gpu.gpu),
+        memory_bandwidth_bytes_per_s=bandwidth_of(gpu.gpu) // layout.instances_per_gpu,
         efficiency=request.efficiency,
         tp_overhead=request.tp_overhead,
     )
@@ -69,7 +70,8 @@ def planned(request: PlanQuery, model: ResolvedModel, gpu: ResolvedGpu | None) -
         max_num_seqs=here.ceiling,
     )
     weights = step_weights_of(deployment, request.weight_bytes)
-    prompts = prompts_of(request, deployment, layout.gpus_per_replica)
+    share = Fraction(layout.gpus_per_replica, layout.instances_per_gpu)
+    prompts = prompts_of(request, deployment, share)
     budget = sum(room.budgets.per_stage) * load.tensor_parallel_size
     made = plan(
         load,
@@ -117,7 +119,12 @@ def _layout(request: PlanQuery) -> Layout:
     if request.enable_expert_parallel or expert_ranks > request.tensor_parallel_size:
         together = request.data_parallel_size
     gpus = request.tensor_parallel_size * request.pipeline_parallel_size * together
-    return layout_on_nodes(gpus, request.gpus_per_node, ranks_per_replica=together)
+    return layout_on_nodes(
+        gpus,
+        request.gpus_per_node,
+        ranks_per_replica=together,
+        instances_per_gpu=request.instances_per_gpu if request.engine == "vllm" else 1,
+    )
 
 
 def _overhead(request: PlanQuery, layout: Layout) -> int | None:

@@ -4,6 +4,7 @@ A first-order model with its assumptions stated: a prompt token costs 2 FLOPs an
 (Kaplan et al., arXiv:2001.08361, section 2.1), reached at a stated share of the dense peak.
 """
 
+from fractions import Fraction
 from math import ceil
 
 from app.answers.deployment import Deployment
@@ -39,8 +40,8 @@ def users_of(request: PlanQuery) -> tuple[int, int | None, tuple[str, ...]]:
     return users, context, (*notes, note)
 
 
-def prompts_of(request: PlanQuery, deployment: Deployment, gpus: int) -> Prompts | None:
-    """The prompts of a workload on replicas of `gpus` GPUs; None where the request names none.
+def prompts_of(request: PlanQuery, deployment: Deployment, gpus: Fraction) -> Prompts | None:
+    """The prompts of a workload on replicas of `gpus` GPUs, which they may share; None where the request names none.
 
     Raises:
         InputError: on `gpu` where its peak is not known, on `input_tokens` where a promise needs

@@ -83,18 +83,19 @@ class Layout:
     it holds, or the nodes that one replica spans.
 
     `ranks_per_replica` are data-parallel ranks that share one set of experts: each batches and
-    caches for itself, none runs without the others.
+    caches for itself, none runs without the others. `instances_per_gpu` replicas share each GPU.
     """
 
     gpus_per_replica: int
     ranks_per_replica: int
     replicas_per_unit: int
     nodes_per_unit: int
+    instances_per_gpu: int = 1
 
     @property
     def gpus_used(self) -> int:
         """GPUs of a unit that work."""
-        return self.gpus_per_replica * self.replicas_per_unit
+        return self.gpus_per_replica * self.replicas_per_unit // self.instances_per_gpu
 
     @property
     def ranks_per_unit(self) -> int:
@@ -103,15 +104,20 @@ class Layout:
 
 
 def layout_on_nodes(
-    gpus_per_replica: int, gpus_per_node: int, *, ranks_per_replica: int = 1
+    gpus_per_replica: int,
+    gpus_per_node: int,
+    *,
+    ranks_per_replica: int = 1,
+    instances_per_gpu: int = 1,
 ) -> Layout:
     """Whole replicas on a node while they fit; beyond, a replica takes whole nodes."""
     fit = gpus_per_node // gpus_per_replica
     return Layout(
         gpus_per_replica=gpus_per_replica,
         ranks_per_replica=ranks_per_replica,
-        replicas_per_unit=max(1, fit),
+        replicas_per_unit=max(1, fit) * instances_per_gpu,
         nodes_per_unit=1 if fit else -(-gpus_per_replica // gpus_per_node),
+        instances_per_gpu=instances_per_gpu,
     )
 
 

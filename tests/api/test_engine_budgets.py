@@ -240,3 +240,27 @@ async def test_a_plan_counts_machines_by_the_engines_budget(client: AsyncClient)
     found = answer.json()
     assert found["nodes"] >= 1
     assert found["kv_budget_band_bytes"]["low"] > 0
+
+
+async def test_a_plan_counts_every_instance_of_a_gpu(client: AsyncClient) -> None:
+    body = {
+        "model": LLAMA,
+        "gpu": "h100-sxm-80gb",
+        "engine": "vllm",
+        "context": 8192,
+        "concurrent_users": 1000,
+        "gpus_per_node": 1,
+    }
+    shared = await ask(client, engine="vllm", instances_per_gpu=2)
+    one = (await client.post("/plan", json=body)).json()
+    two = (await client.post("/plan", json={**body, "instances_per_gpu": 2})).json()
+    assert two["sequences_per_replica"] == shared["max_concurrency"]
+    assert two["sequences_per_node"] == 2 * shared["max_concurrency"]
+    # Nodes for the cache, 1.3 of them, and one spare.
+    needed = -(-1000 // two["sequences_per_node"])
+    assert two["nodes"] == -(-needed * 13 // 10) + 1
+    assert two["replicas"] == 2 * two["nodes"]
+    assert not any("stay idle" in line for line in two["assumptions"])
+    # Half the bandwidth each: a step takes twice as long for each byte that it reads.
+    pace = [found["step_ms"] / found["step_bytes_per_gpu"] for found in (one, two)]
+    assert pace[1] == pytest.approx(2 * pace[0], rel=1e-6)
