@@ -29,8 +29,9 @@ from app.answers.verify_rows import (
     rows_of,
     sequences_of,
 )
-from app.answers.verify_shown import calibration, pool_of, shown
+from app.answers.verify_shown import calibration, deciding_pool, shown
 from app.answers.verify_words import NAMES, failure_words, gib, part_reasons
+from app.catalog.models import model_catalogue
 from app.errors import AccessDenied, HubOffline, InputError, KvmathError, NotFound
 from app.logs.reading import ReadLog
 from app.resolve.gpu import ResolvedGpu
@@ -191,10 +192,21 @@ def _answer(asked: VerifyBody, log: ReadLog, predicted: Predicted) -> VerifyAnsw
         refuted=refuted(log, room, rows, context),
         assumptions=list(dict.fromkeys(assumptions)),
         missing=[*predicted.missing, *log.missing],
-        warnings=list(log.warnings),
+        warnings=[*log.warnings, *_another_model(log, predicted.model)],
         calibration=calibration(log),
         steps=_steps(log, room, context) if asked.explain else None,
     )
+
+
+def _another_model(log: ReadLog, model: ResolvedModel | None) -> Iterator[str]:
+    """That the sender's model is another than the one that the log names by its id."""
+    named = named_model(log).id
+    if named is None or model is None or model.id is None:
+        return
+    entry = model_catalogue().find(named)
+    same = named if entry is None else entry.id
+    if model.id.lower() not in (named.lower(), same.lower()):
+        yield f"the log names {named}, and what is predicted is {model.id}, as it was asked for"
 
 
 def _parts(log: ReadLog, room: Room, request: ConcurrencyBody) -> PoolParts:
@@ -215,7 +227,7 @@ def _parts(log: ReadLog, room: Room, request: ConcurrencyBody) -> PoolParts:
         predicted=ours,
         measured=measured,
         pool_predicted=pool,
-        pool_measured=pool_of(log.measured),
+        pool_measured=deciding_pool(log),
         is_rest=log.engine != "llama.cpp",
     )
 
@@ -240,7 +252,7 @@ def _measured_only(log: ReadLog) -> Iterator[Row]:
         ("activation", found.activation),
         ("non_torch", found.non_torch),
         ("cuda_graphs", found.graphs),
-        ("kv_pool", pool_of(found)),
+        ("kv_pool", deciding_pool(log)),
     ):
         if size is not None:
             yield Row.of_size(quantity, None, size, "not predicted")
@@ -266,8 +278,8 @@ def _summary(log: ReadLog, rows: list[Row], pool: Split | None, room: Room | Non
         largest = max(pool.parts, key=lambda part: abs(part.bytes))
         if abs(largest.bytes) > 2**30 // 50:
             yield f"Most of it is {NAMES[largest.part]} ({largest.bytes / 2**30:+.2f} GiB): {largest.reason}."
-    elif found.available_kv is not None:
-        yield f"The cache has {gib(found.available_kv.bytes)}{_each(log)}."
+    elif (measured := deciding_pool(log)) is not None:
+        yield f"The cache has {gib(measured.bytes)}{_each(log)}."
     yield from _layout_sentences(rows)
     if found.estimated_max_len is not None:
         yield f"The engine suggests at most {found.estimated_max_len:,} tokens a request."

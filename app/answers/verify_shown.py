@@ -18,6 +18,19 @@ def pool_of(found: Measured) -> Size | None:
     return total_of(size for size in (*pools, found.state) if size is not None)
 
 
+def deciding_pool(log: ReadLog) -> Size | None:
+    """The same of the rank that has least, which decides; of pipeline stages, of the first one."""
+    pool, found = pool_of(log.measured), log.measured
+    least = found.available_kv_least
+    first = log.ranks[0].stage if log.ranks else None
+    if any(rank.stage != first for rank in log.ranks):
+        held = [rank.available_kv for rank in log.ranks if rank.stage == first]
+        least = min((size for size in held if size is not None), key=_size, default=None)
+    if pool is None or least is None or found.pools or found.state is not None:
+        return pool
+    return min(least, pool, key=_size)
+
+
 def calibration(log: ReadLog) -> MeasuredParts | None:
     """The measurements of the first rank; its cache is that of the rank with least.
 
@@ -91,3 +104,7 @@ def shown(log: ReadLog) -> LogRead:
 
 def _bytes(size: Size | None) -> int | None:
     return None if size is None else size.bytes
+
+
+def _size(size: Size) -> int:
+    return size.bytes

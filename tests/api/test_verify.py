@@ -73,6 +73,33 @@ async def test_the_parts_of_the_difference_add_up(client: httpx.AsyncClient) -> 
     assert (last["part"], "rounding" in last["reason"]) == ("unexplained", True)
 
 
+async def test_the_rank_with_least_is_what_is_explained(client: httpx.AsyncClient) -> None:
+    ranks = "".join(
+        f"(Worker_TP{rank} pid={rank + 90}) INFO [gpu_worker.py:436] Available KV cache memory: "
+        f"{pool} GiB\n"
+        for rank, pool in ((0, "50.25"), (1, "50.0"))
+    )
+    log = STARTED.replace(
+        "INFO [gpu_worker.py:436] Available KV cache memory: 50.0 GiB\n", ranks
+    ).replace("tensor_parallel_size=1", "tensor_parallel_size=2")
+    answer = await ask(client, log.replace("409,600", "819,200"), model=LLAMA, gpu="h100")
+    assert answer["kv_pool"]["to_bytes"] == rows(answer)["kv_pool"]["measured"] == 50 * GIB
+    assert answer["calibration"]["kv_budget_bytes"] == 50 * GIB
+    # 819,200 tokens x 65,536 bytes on each of two GPUs
+    assert answer["from_formula"]["to_bytes"] == 50 * GIB
+    assert answer["summary"][0].startswith("The cache has 50.00 GiB on each GPU")
+
+
+@pytest.mark.parametrize(("model", "warned"), [("llama-3-70b", True), (LLAMA, False)])
+async def test_another_model_than_the_logs_is_named(
+    client: httpx.AsyncClient, model: str, *, warned: bool
+) -> None:
+    log = STARTED.replace("some/where", "meta-llama/Meta-Llama-3-8B")
+    answer = await ask(client, log, model=model, gpu="h100", tensor_parallel_size=4)
+    named = [line for line in answer["warnings"] if "the log names meta-llama/" in line]
+    assert bool(named) is warned
+
+
 async def test_from_the_formula_to_the_log(client: httpx.AsyncClient) -> None:
     answer = await ask(client, STARTED, model=LLAMA, gpu="h100")
     walk = answer["from_formula"]
