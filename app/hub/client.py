@@ -226,6 +226,20 @@ class HubClient:
         build: Callable[[HubFiles], Awaitable[T]],
         seconds: float,
     ) -> tuple[T, Ref]:
+        try:
+            return await self._try_to_fetch(key, ref, build, seconds)
+        except KvmathError as error:
+            # The frames it passed through hold whole bodies, some of them in circles with it.
+            error.__traceback__ = error.__context__ = None
+            raise
+
+    async def _try_to_fetch(
+        self,
+        key: _Key,
+        ref: Ref | None,
+        build: Callable[[HubFiles], Awaitable[T]],
+        seconds: float,
+    ) -> tuple[T, Ref]:
         deadline = Deadline(seconds)
         subject = Subject(repo_id=key.repo_id, revision=key.revision, deadline=deadline)
         pin = Pin(ref.repo_id, ref.commit) if ref is not None else None

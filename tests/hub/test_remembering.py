@@ -1,10 +1,12 @@
 """Caches, single flight, and what is given when the hub is away."""
 
 import asyncio
+import gc
+import tracemalloc
 
 import pytest
 
-from app.errors import GatedModel, HubError, HubUnavailable, UnknownModel
+from app.errors import GatedModel, HubBadAnswer, HubError, HubUnavailable, UnknownModel
 from app.hub.client import HubClient
 from app.hub.store import Blob, BlobKey, MemoryBlobStore
 from tests.fake_hub import COMMIT, FakeHub, Fault
@@ -174,6 +176,23 @@ async def test_the_store_is_bounded_by_bytes() -> None:
     assert await store.get(BlobKey("o/n", COMMIT, "99")) == Blob(bytes(1000))
     await store.put(BlobKey("o/n", COMMIT, "huge"), Blob(bytes(20_000)))
     assert await store.get(BlobKey("o/n", COMMIT, "huge")) is None
+
+
+async def test_a_failure_holds_no_bodies(hub: FakeHub, client: HubClient, clock: Clock) -> None:
+    """100 answers of 600 kB each that are not JSON, and no collector to find circles."""
+    hub.fault("", Fault.DEEP)
+    gc.collect()
+    gc.disable()
+    tracemalloc.start()
+    try:
+        for _ in range(50):
+            with pytest.raises(HubBadAnswer):
+                await client.fetch_model("org/model")
+        held, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+        gc.enable()
+    assert held < 10_000_000
 
 
 @pytest.mark.parametrize(

@@ -155,7 +155,7 @@ async def _soak(home: str) -> list[str]:
 def _judge(watch: Watch, resident: float, more_files: int, more_tasks: int) -> list[str]:
     wrong = []
     half = len(watch.resident) // 2
-    if half >= 10:
+    if half >= 100:  # shorter, the caches are still filling
         before = statistics.median(watch.resident[half : half + half // 2])
         after = statistics.median(watch.resident[half + half // 2 :])
         if after > before * 1.05 + 2:
