@@ -34,7 +34,7 @@ from app.core.hardware import Gpu
 from app.core.inventory import Part
 from app.core.model import ModelShape
 from app.errors import InputError
-from app.schemas.request import BudgetedRequest, MeasuredParts
+from app.schemas.request import BudgetedRequest, EngineRequest, MeasuredParts
 
 _CACHE_TYPES = {
     "sglang": sglang.CACHE_TYPES,
@@ -57,6 +57,15 @@ class EngineStart:
     assumptions: tuple[str, ...] = ()
 
 
+def check_engine_cache(request: EngineRequest) -> None:
+    """Whether an engine that keeps tokens in pools has the cache asked for.
+
+    Raises:
+        InputError: on `kv_cache_dtype` for one that it does not have.
+    """
+    check_cache_type(request.kv_cache_dtype, request.engine, _CACHE_TYPES[request.engine])
+
+
 def engine_start(
     request: BudgetedRequest, deployment: Deployment, gpu: Gpu, context: int
 ) -> EngineStart:
@@ -71,7 +80,7 @@ def engine_start(
     if request.instances_per_gpu > 1:
         rule = f"goes with engine=vllm: how {request.engine} shares a GPU is not modelled"
         raise InputError.of("instances_per_gpu", rule, type="not_modelled")
-    check_cache_type(request.kv_cache_dtype, request.engine, _CACHE_TYPES[request.engine])
+    check_engine_cache(request)
     if request.engine == "sglang":
         return _sglang(request, deployment, gpu)
     if request.engine == "tensorrt-llm":

@@ -11,6 +11,7 @@ from app.answers.deployment import (
     model_ref,
 )
 from app.answers.engine import Reserve, reserve
+from app.answers.engine_budgets import check_engine_cache
 from app.answers.steps import n, number, step
 from app.core.cache import CacheLayout, CachePart, FullAttention, MlaLatent, SlidingWindow
 from app.core.inventory import Part
@@ -43,6 +44,7 @@ def kv_answer(request: KvQuery, model: ResolvedModel, gpu: ResolvedGpu | None) -
     if request.engine == "vllm":
         _put_reserve(answer, request, deployment, context)
     elif request.engine != "formula":
+        check_engine_cache(request)
         answer.assumptions.append(
             f"{request.engine}: the bytes that the tokens themselves need; its pools are in "
             "/concurrency"

@@ -407,3 +407,12 @@ async def test_a_zero_is_explained(client: httpx.AsyncClient) -> None:
     answer = await ask(client, "kv", config=config, context=128)
     assert answer["kv_bytes_per_sequence"] == 0
     assert any("keeps anything" in line for line in answer["assumptions"])
+
+
+async def test_a_cache_that_an_engine_lacks_is_refused_everywhere(
+    client: httpx.AsyncClient,
+) -> None:
+    body = {"model": "llama-3-8b", "context": 8, "engine": "llama.cpp", "kv_cache_dtype": "fp8"}
+    for calculation in ("kv", "concurrency"):
+        response = await client.post(f"/{calculation}", json={**body, "gpu": "h100"})
+        assert response.status_code == 422, calculation
