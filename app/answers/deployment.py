@@ -28,7 +28,7 @@ from app.resolve.quantization.loading import weight_storage
 from app.schemas.answer import GpuRef, ModelRef
 from app.schemas.request import EngineFields, EngineRequest, ModelFields
 
-KEPT = 2048
+KEPT = 1024
 
 _VLLM_ALONE = frozenset(
     {

@@ -31,8 +31,8 @@ class HubConfig:
     refused_ttl_s: float = 60.0
     stale_retry_s: float = 10.0
     """How long a stale answer is given without asking again."""
-    blob_cache_bytes: int = 16_000_000
-    facts_cache_bytes: int = 16_000_000
+    blob_cache_bytes: int = 8_000_000
+    facts_cache_bytes: int = 8_000_000
     max_json_bytes: int = 5_000_000
     max_gguf_bytes: int = 100_000_000
     gguf_at_once: int = 2
