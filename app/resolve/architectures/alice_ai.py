@@ -4,14 +4,6 @@ a residual taken from blocks of earlier layers.
 
 from app.core.model import ModelShape
 from app.resolve.architectures import family
-from app.resolve.architectures.blocks import (
-    attention_part,
-    model_shape,
-    norms,
-    read_dims,
-    vector,
-    vocabulary,
-)
 from app.resolve.architectures.blocks_moe import Moe, correction
 from app.resolve.architectures.blocks_state import (
     FULL,
@@ -21,6 +13,16 @@ from app.resolve.architectures.blocks_state import (
     interval_kinds,
     kind_groups,
     pick,
+)
+from app.resolve.architectures.common_shape import (
+    attention_part,
+    model_shape,
+    read_dims,
+)
+from app.resolve.architectures.common_weights import (
+    norms,
+    vector,
+    vocabulary,
 )
 from app.resolve.architectures.fields import Config
 from app.resolve.architectures.llama_like import mixture

@@ -3,8 +3,9 @@
 from app.core.inventory import Weight
 from app.core.model import ModelShape
 from app.resolve.architectures import family
-from app.resolve.architectures.blocks import Dims, gated_mlp, norms, read_dims
 from app.resolve.architectures.blocks_moe import EXPERTS, TOP_K
+from app.resolve.architectures.common_shape import Dims, read_dims
+from app.resolve.architectures.common_weights import gated_mlp, norms
 from app.resolve.architectures.fields import Config
 from app.resolve.architectures.llama_like import llama_like, mixture, window_size
 

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from app.core.model import ModelShape
-from app.resolve.architectures.blocks import LAYERS
+from app.resolve.architectures.common_shape import LAYERS
 from app.resolve.architectures.fields import Config
 from app.resolve.architectures.llama import llama
 

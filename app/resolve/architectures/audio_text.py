@@ -8,7 +8,6 @@ from typing import Any
 from app.core.inventory import Part
 from app.core.model import ModelShape
 from app.resolve.architectures import family
-from app.resolve.architectures.blocks import linear
 from app.resolve.architectures.blocks_audio import (
     KEYS_UNBIASED,
     qwen3_audio_tower,
@@ -21,6 +20,7 @@ from app.resolve.architectures.blocks_encoder import (
     layer_norm,
     mlp_projector,
 )
+from app.resolve.architectures.common_weights import linear
 from app.resolve.architectures.fields import MAX_LAYERS, Config
 from app.resolve.architectures.multimodal import multimodal, text_model
 

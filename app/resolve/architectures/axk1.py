@@ -2,8 +2,9 @@
 
 from app.core.model import ModelShape
 from app.resolve.architectures import family
-from app.resolve.architectures.blocks import norms, read_dims
 from app.resolve.architectures.blocks_moe import chosen, read_moe, sparse_layers
+from app.resolve.architectures.common_shape import read_dims
+from app.resolve.architectures.common_weights import norms
 from app.resolve.architectures.fields import Config
 from app.resolve.architectures.mla import mla_decoder, read_latent
 

@@ -13,17 +13,6 @@ from app.core.inventory import Part, Split, Weight
 from app.core.model import ModelShape
 from app.core.recurrent import LightningState
 from app.resolve.architectures import architecture_names, family
-from app.resolve.architectures.blocks import (
-    Dims,
-    attention,
-    attention_part,
-    linear,
-    model_shape,
-    norms,
-    read_dims,
-    vector,
-    vocabulary,
-)
 from app.resolve.architectures.blocks_moe import (
     Moe,
     correction,
@@ -40,6 +29,19 @@ from app.resolve.architectures.blocks_state import (
     checked_kinds,
     kind_groups,
     pick,
+)
+from app.resolve.architectures.common_shape import (
+    Dims,
+    attention_part,
+    model_shape,
+    read_dims,
+)
+from app.resolve.architectures.common_weights import (
+    attention,
+    linear,
+    norms,
+    vector,
+    vocabulary,
 )
 from app.resolve.architectures.fields import Config
 from app.resolve.architectures.llama_like import dense_mlp, mixture

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 from app.core.model import ModelShape
 from app.resolve.architectures import family
-from app.resolve.architectures.blocks import Dims, read_dims
 from app.resolve.architectures.blocks_moe import Moe, mtp_layers, read_moe, sparse_layers
+from app.resolve.architectures.common_shape import Dims, read_dims
 from app.resolve.architectures.fields import Config
 from app.resolve.architectures.gqa_moe import moe_decoder
 from app.resolve.architectures.llama_like import LLAMA

@@ -3,8 +3,8 @@
 from app.core.inventory import Part, Split
 from app.core.model import ModelShape
 from app.resolve.architectures import family
-from app.resolve.architectures.blocks import linear, vector
 from app.resolve.architectures.blocks_qwen_vision import qwen3_vision
+from app.resolve.architectures.common_weights import linear, vector
 from app.resolve.architectures.fields import Config
 from app.resolve.architectures.multimodal import multimodal, text_model
 

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from app.core.inventory import Part, Split, Weight
 from app.core.model import ModelShape
 from app.resolve.architectures import family
-from app.resolve.architectures.blocks import linear, vector
 from app.resolve.architectures.blocks_encoder import array
 from app.resolve.architectures.blocks_seq2seq import bart_layers, read_stack, seq2seq_shape
+from app.resolve.architectures.common_weights import linear, vector
 from app.resolve.architectures.fields import Config
 
 LONGEST_INPUT = "the encoder's input is taken at its longest, {tokens} tokens"

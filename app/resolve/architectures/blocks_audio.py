@@ -1,13 +1,13 @@
 """Audio towers that several families share: Whisper's encoder and what became of it."""
 
 from app.core.inventory import Part, Weight
-from app.resolve.architectures.blocks import linear
 from app.resolve.architectures.blocks_encoder import (
     array,
     conv,
     encoder_layers,
     layer_norm,
 )
+from app.resolve.architectures.common_weights import linear
 from app.resolve.architectures.fields import MAX_LAYERS, Config
 
 KEYS_UNBIASED = (True, False, True, True)

@@ -8,7 +8,6 @@ from typing import Any
 
 from app.core.inventory import Part, Weight
 from app.resolve.architectures import build
-from app.resolve.architectures.blocks import linear, vector
 from app.resolve.architectures.blocks_encoder import (
     NO_BIASES,
     array,
@@ -18,6 +17,7 @@ from app.resolve.architectures.blocks_encoder import (
     layer_norm,
     mlp_layers,
 )
+from app.resolve.architectures.common_weights import linear, vector
 from app.resolve.architectures.fields import MAX_LAYERS, Config
 from app.resolve.architectures.multimodal import filled
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from app.core.inventory import Part, Split, Weight
-from app.resolve.architectures.blocks import linear, vector
+from app.resolve.architectures.common_weights import linear, vector
 from app.resolve.architectures.fields import MAX_LAYERS, Config
 
 PLAIN_NORMS = ("layer_norm1", "layer_norm2")

@@ -5,11 +5,13 @@ from dataclasses import dataclass, replace
 
 from app.core.inventory import Weight
 from app.core.model import LayerGroup, ModelShape
-from app.resolve.architectures.blocks import (
+from app.resolve.architectures.common_shape import (
     Dims,
-    attention,
     attention_part,
     model_shape,
+)
+from app.resolve.architectures.common_weights import (
+    attention,
     norms,
     vector,
     vocabulary,

@@ -11,7 +11,8 @@ from app.core.cache import CachePart
 from app.core.inventory import Part, Split, Weight
 from app.core.model import LayerGroup
 from app.core.precision import FLOAT32
-from app.resolve.architectures.blocks import Dims, linear, vector
+from app.resolve.architectures.common_shape import Dims
+from app.resolve.architectures.common_weights import linear, vector
 from app.resolve.architectures.fields import MAX_LAYERS, Config
 from app.resolve.architectures.llama_like import LLAMA, Names, dense_mlp, mixture
 

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from app.core.inventory import Part, Weight
-from app.resolve.architectures.blocks import linear
 from app.resolve.architectures.blocks_encoder import array, layer_norm
+from app.resolve.architectures.common_weights import linear
 from app.resolve.architectures.fields import MAX_LAYERS, Config
 
 

@@ -9,7 +9,8 @@ from typing import Any
 from app.core.cache import CrossAttention, FullAttention
 from app.core.inventory import Part, Split, Weight
 from app.core.model import LayerGroup, ModelShape
-from app.resolve.architectures.blocks import Dims, linear, model_shape, vector
+from app.resolve.architectures.common_shape import Dims, model_shape
+from app.resolve.architectures.common_weights import linear, vector
 from app.resolve.architectures.fields import MAX_LAYERS, Config
 
 ENCODER_DECODER = "encoder_decoder"

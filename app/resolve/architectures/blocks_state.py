@@ -20,7 +20,8 @@ from app.core.recurrent import (
     Mamba2State,
     ShortConvState,
 )
-from app.resolve.architectures.blocks import KV_HEADS, linear, vector
+from app.resolve.architectures.common_shape import KV_HEADS
+from app.resolve.architectures.common_weights import linear, vector
 from app.resolve.architectures.fields import Config
 
 HYBRID = "hybrid_state"

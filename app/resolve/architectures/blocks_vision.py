@@ -8,7 +8,6 @@ from collections.abc import Callable
 from functools import partial
 
 from app.core.inventory import Part, Weight
-from app.resolve.architectures.blocks import linear
 from app.resolve.architectures.blocks_encoder import (
     NO_BIASES,
     array,
@@ -18,6 +17,7 @@ from app.resolve.architectures.blocks_encoder import (
     patch_conv,
     read_tower,
 )
+from app.resolve.architectures.common_weights import linear
 from app.resolve.architectures.fields import Config
 
 VISION = Part.VISION

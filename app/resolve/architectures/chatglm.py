@@ -5,8 +5,8 @@ from dataclasses import replace
 from app.core.inventory import Part
 from app.core.model import ModelShape
 from app.resolve.architectures import family
-from app.resolve.architectures.blocks import HIDDEN, read_dims
 from app.resolve.architectures.cogvlm import eva_clip
+from app.resolve.architectures.common_shape import HIDDEN, read_dims
 from app.resolve.architectures.fields import Config
 from app.resolve.architectures.llama_like import Names, llama_like
 from app.resolve.architectures.multimodal import multimodal

@@ -7,7 +7,6 @@ from dataclasses import replace
 from app.core.inventory import Part, Weight
 from app.core.model import ModelShape
 from app.resolve.architectures import architecture_names, family
-from app.resolve.architectures.blocks import linear, read_dims
 from app.resolve.architectures.blocks_encoder import (
     array,
     conv,
@@ -18,6 +17,8 @@ from app.resolve.architectures.blocks_encoder import (
     read_tower,
 )
 from app.resolve.architectures.blocks_seq2seq import attention_weights
+from app.resolve.architectures.common_shape import read_dims
+from app.resolve.architectures.common_weights import linear
 from app.resolve.architectures.fields import Config
 from app.resolve.architectures.llama_like import Names, llama_like
 from app.resolve.architectures.multimodal import multimodal

@@ -3,7 +3,6 @@
 from app.core.inventory import Part
 from app.core.model import ModelShape
 from app.resolve.architectures import family
-from app.resolve.architectures.blocks import read_dims
 from app.resolve.architectures.blocks_encoder import (
     dense_chain,
     encoder_layers,
@@ -12,6 +11,7 @@ from app.resolve.architectures.blocks_encoder import (
     read_tower,
 )
 from app.resolve.architectures.blocks_vision import siglip2
+from app.resolve.architectures.common_shape import read_dims
 from app.resolve.architectures.fields import Config
 from app.resolve.architectures.llama_like import Names, llama_like
 from app.resolve.architectures.multimodal import filled, multimodal, text_model

@@ -2,8 +2,8 @@
 
 from app.core.model import ModelShape
 from app.resolve.architectures import family
-from app.resolve.architectures.blocks import Dims, read_dims
 from app.resolve.architectures.blocks_moe import read_moe, sparse_layers
+from app.resolve.architectures.common_shape import Dims, read_dims
 from app.resolve.architectures.fields import Config
 from app.resolve.architectures.mla import Indexer, Latent, mla_decoder, read_latent
 

@@ -6,7 +6,6 @@ from typing import Any
 from app.core.inventory import Part, Weight
 from app.core.model import ModelShape
 from app.resolve.architectures import family
-from app.resolve.architectures.blocks import linear
 from app.resolve.architectures.blocks_encoder import (
     array,
     conv,
@@ -16,6 +15,7 @@ from app.resolve.architectures.blocks_encoder import (
 )
 from app.resolve.architectures.blocks_sam import neck, sam
 from app.resolve.architectures.blocks_vision import clip, siglip
+from app.resolve.architectures.common_weights import linear
 from app.resolve.architectures.fields import Config
 from app.resolve.architectures.multimodal import filled, inner, multimodal, text_model
 

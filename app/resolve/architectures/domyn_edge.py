@@ -6,13 +6,15 @@ from dataclasses import replace
 from app.core.inventory import Weight
 from app.core.model import ModelShape
 from app.resolve.architectures import family
-from app.resolve.architectures.blocks import (
-    attention,
+from app.resolve.architectures.common_shape import (
     attention_part,
     group_layers,
     model_shape,
-    norms,
     read_dims,
+)
+from app.resolve.architectures.common_weights import (
+    attention,
+    norms,
     vector,
     vocabulary,
 )

@@ -8,7 +8,8 @@ from dataclasses import replace
 from app.core.inventory import Part, Weight
 from app.core.model import ModelShape
 from app.resolve.architectures import architecture_names, family
-from app.resolve.architectures.blocks import Dims, linear, read_dims, vector
+from app.resolve.architectures.common_shape import Dims, read_dims
+from app.resolve.architectures.common_weights import linear, vector
 from app.resolve.architectures.fields import Config
 from app.resolve.architectures.llama_like import (
     ENCODER_ONLY,

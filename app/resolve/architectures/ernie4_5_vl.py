@@ -5,7 +5,6 @@ from typing import Any
 from app.core.inventory import Part, Weight
 from app.core.model import ModelShape
 from app.resolve.architectures import build, family
-from app.resolve.architectures.blocks import linear, read_dims
 from app.resolve.architectures.blocks_encoder import (
     array,
     dense_chain,
@@ -15,6 +14,8 @@ from app.resolve.architectures.blocks_encoder import (
     read_tower,
 )
 from app.resolve.architectures.blocks_qwen_vision import patch_elements
+from app.resolve.architectures.common_shape import read_dims
+from app.resolve.architectures.common_weights import linear
 from app.resolve.architectures.fields import MAX_LAYERS, Config
 from app.resolve.architectures.llama_like import LLAMA, dense_mlp, llama_like, mixture
 from app.resolve.architectures.multimodal import filled, multimodal, text_model

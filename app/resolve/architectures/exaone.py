@@ -5,13 +5,15 @@ from dataclasses import replace
 from app.core.inventory import Part, Weight
 from app.core.model import LayerGroup, ModelShape
 from app.resolve.architectures import family
-from app.resolve.architectures.blocks import (
+from app.resolve.architectures.common_shape import (
     Dims,
-    attention,
     attention_part,
+    read_dims,
+)
+from app.resolve.architectures.common_weights import (
+    attention,
     linear,
     norms,
-    read_dims,
     vector,
 )
 from app.resolve.architectures.fields import MAX_LAYERS, Config

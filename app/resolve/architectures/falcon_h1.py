@@ -2,17 +2,19 @@
 
 from app.core.model import ModelShape
 from app.resolve.architectures import family
-from app.resolve.architectures.blocks import (
-    attention,
+from app.resolve.architectures.blocks_state import HYBRID, read_mamba2, with_kv_heads
+from app.resolve.architectures.common_shape import (
     attention_part,
     model_shape,
-    norms,
     read_dims,
     uniform_groups,
+)
+from app.resolve.architectures.common_weights import (
+    attention,
+    norms,
     vector,
     vocabulary,
 )
-from app.resolve.architectures.blocks_state import HYBRID, read_mamba2, with_kv_heads
 from app.resolve.architectures.fields import Config
 from app.resolve.architectures.jamba import FEED_FORWARD
 from app.resolve.architectures.llama_like import dense_mlp

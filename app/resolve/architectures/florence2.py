@@ -6,8 +6,8 @@ from app.core.inventory import Part, Weight
 from app.core.model import ModelShape
 from app.resolve.architectures import family
 from app.resolve.architectures.bart import VARIANTS, bart_shape
-from app.resolve.architectures.blocks import linear
 from app.resolve.architectures.blocks_encoder import array, conv, dense_chain, layer_norm
+from app.resolve.architectures.common_weights import linear
 from app.resolve.architectures.fields import MAX_LAYERS, Config
 from app.resolve.architectures.multimodal import filled, multimodal
 

@@ -6,7 +6,7 @@ from typing import Any
 from app.core.inventory import Part
 from app.core.model import ModelShape
 from app.resolve.architectures import build, family
-from app.resolve.architectures.blocks import linear
+from app.resolve.architectures.common_weights import linear
 from app.resolve.architectures.fields import Config
 from app.resolve.architectures.multimodal import TIED, filled, multimodal, with_head_named
 

@@ -5,20 +5,22 @@ from typing import Any
 from app.core.inventory import Part, Weight
 from app.core.model import LayerGroup, ModelShape
 from app.resolve.architectures import family
-from app.resolve.architectures.blocks import (
+from app.resolve.architectures.blocks_encoder import array, conv, mlp_layers
+from app.resolve.architectures.blocks_mobilenet import mobilenet_v5
+from app.resolve.architectures.common_shape import (
     Dims,
-    attention,
     attention_part,
+    model_shape,
+    read_dims,
+)
+from app.resolve.architectures.common_weights import (
+    attention,
     gated_mlp,
     linear,
-    model_shape,
     norms,
-    read_dims,
     vector,
     vocabulary,
 )
-from app.resolve.architectures.blocks_encoder import array, conv, mlp_layers
-from app.resolve.architectures.blocks_mobilenet import mobilenet_v5
 from app.resolve.architectures.fields import MAX_LAYERS, Config
 from app.resolve.architectures.gemma4_text import LAYER_NORMS, per_layer_inputs
 from app.resolve.architectures.multimodal import filled, multimodal, text_model

@@ -5,7 +5,6 @@ from typing import Any
 from app.core.inventory import Part, Weight
 from app.core.model import ModelShape
 from app.resolve.architectures import family
-from app.resolve.architectures.blocks import linear, vector
 from app.resolve.architectures.blocks_encoder import (
     NO_BIASES,
     array,
@@ -15,6 +14,7 @@ from app.resolve.architectures.blocks_encoder import (
     mlp_layers,
     read_tower,
 )
+from app.resolve.architectures.common_weights import linear, vector
 from app.resolve.architectures.fields import MAX_LAYERS, Config
 from app.resolve.architectures.multimodal import multimodal, text_model
 

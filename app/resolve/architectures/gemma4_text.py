@@ -7,15 +7,17 @@ from typing import Any
 from app.core.inventory import Part, Split, Weight
 from app.core.model import LayerGroup, ModelShape
 from app.resolve.architectures import family
-from app.resolve.architectures.blocks import (
+from app.resolve.architectures.common_shape import (
     Dims,
-    attention,
     attention_part,
+    model_shape,
+    read_dims,
+)
+from app.resolve.architectures.common_weights import (
+    attention,
     gated_mlp,
     linear,
-    model_shape,
     norms,
-    read_dims,
     routed_experts,
     router,
     vector,

@@ -2,8 +2,8 @@
 
 from app.core.model import ModelShape
 from app.resolve.architectures import family
-from app.resolve.architectures.blocks import read_dims
 from app.resolve.architectures.blocks_moe import mtp_layers, read_moe, sparse_layers
+from app.resolve.architectures.common_shape import read_dims
 from app.resolve.architectures.fields import Config
 from app.resolve.architectures.gqa_moe import floor_head_dim, moe_decoder
 from app.resolve.architectures.mla import mla_decoder, read_latent

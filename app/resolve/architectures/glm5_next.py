@@ -12,16 +12,6 @@ from app.core.cache import CacheLayout, CachePart, PooledIndexer
 from app.core.inventory import Part, Split, Weight
 from app.core.model import LayerGroup, ModelShape
 from app.resolve.architectures import family
-from app.resolve.architectures.blocks import (
-    Dims,
-    gated_mlp,
-    linear,
-    model_shape,
-    norms,
-    read_dims,
-    vector,
-    vocabulary,
-)
 from app.resolve.architectures.blocks_moe import (
     drafts,
     feed_forward,
@@ -33,6 +23,18 @@ from app.resolve.architectures.blocks_moe import (
 )
 from app.resolve.architectures.blocks_qwen_vision import patch_elements
 from app.resolve.architectures.blocks_state import HYBRID, LINEAR, KimiDelta, checked_kinds, pick
+from app.resolve.architectures.common_shape import (
+    Dims,
+    model_shape,
+    read_dims,
+)
+from app.resolve.architectures.common_weights import (
+    gated_mlp,
+    linear,
+    norms,
+    vector,
+    vocabulary,
+)
 from app.resolve.architectures.deepseek_v32 import own_indexers
 from app.resolve.architectures.fields import MAX_LAYERS, Config
 from app.resolve.architectures.mla import (

@@ -2,8 +2,8 @@
 
 from app.core.model import ModelShape
 from app.resolve.architectures import family
-from app.resolve.architectures.blocks import read_dims
 from app.resolve.architectures.blocks_moe import EXPERTS, TOP_K, Moe
+from app.resolve.architectures.common_shape import read_dims
 from app.resolve.architectures.fields import Config
 from app.resolve.architectures.gqa_moe import moe_decoder, sinks
 from app.resolve.architectures.llama_like import layer_windows, window_size

@@ -6,22 +6,24 @@ from dataclasses import replace
 from app.core.cache import CachePart
 from app.core.inventory import Part, Split, Weight
 from app.core.model import LayerGroup, ModelShape
-from app.resolve.architectures.blocks import (
-    HEADS,
-    HIDDEN,
-    Dims,
-    attention,
-    attention_part,
-    linear,
-    norms,
-    vector,
-)
 from app.resolve.architectures.blocks_moe import (
     Moe,
     chosen,
     correction,
     drafts,
     mtp_module,
+)
+from app.resolve.architectures.common_shape import (
+    HEADS,
+    HIDDEN,
+    Dims,
+    attention_part,
+)
+from app.resolve.architectures.common_weights import (
+    attention,
+    linear,
+    norms,
+    vector,
 )
 from app.resolve.architectures.fields import Config
 from app.resolve.architectures.llama_like import (

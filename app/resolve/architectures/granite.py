@@ -6,10 +6,9 @@ from typing import Any
 from app.core.inventory import Part, Split, Weight
 from app.core.model import ModelShape
 from app.resolve.architectures import family
-from app.resolve.architectures.blocks import (
-    Dims,
+from app.resolve.architectures.common_shape import Dims, read_dims
+from app.resolve.architectures.common_weights import (
     linear,
-    read_dims,
     routed_experts,
     router,
     vector,

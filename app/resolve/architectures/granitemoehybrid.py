@@ -2,15 +2,6 @@
 
 from app.core.model import ModelShape
 from app.resolve.architectures import family
-from app.resolve.architectures.blocks import (
-    attention,
-    attention_part,
-    model_shape,
-    norms,
-    read_dims,
-    vector,
-    vocabulary,
-)
 from app.resolve.architectures.blocks_state import (
     FULL,
     HYBRID,
@@ -19,6 +10,17 @@ from app.resolve.architectures.blocks_state import (
     kind_groups,
     pick,
     read_mamba2,
+)
+from app.resolve.architectures.common_shape import (
+    attention_part,
+    model_shape,
+    read_dims,
+)
+from app.resolve.architectures.common_weights import (
+    attention,
+    norms,
+    vector,
+    vocabulary,
 )
 from app.resolve.architectures.fields import Config
 from app.resolve.architectures.granite import granite_experts, granite_shared_mlp

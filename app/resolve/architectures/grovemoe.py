@@ -2,8 +2,9 @@
 
 from app.core.model import ModelShape
 from app.resolve.architectures import family
-from app.resolve.architectures.blocks import read_dims, routed_experts
 from app.resolve.architectures.blocks_moe import read_moe
+from app.resolve.architectures.common_shape import read_dims
+from app.resolve.architectures.common_weights import routed_experts
 from app.resolve.architectures.fields import Config
 from app.resolve.architectures.llama_like import llama_like, mixture
 

@@ -6,15 +6,17 @@ from dataclasses import replace
 from app.core.inventory import Part, Split, Weight
 from app.core.model import ModelShape
 from app.resolve.architectures import family
-from app.resolve.architectures.blocks import (
+from app.resolve.architectures.common_shape import (
     Dims,
-    attention,
     attention_part,
-    gated_mlp,
-    linear,
     model_shape,
     read_dims,
     uniform_groups,
+)
+from app.resolve.architectures.common_weights import (
+    attention,
+    gated_mlp,
+    linear,
     vector,
     vocabulary,
 )

@@ -9,17 +9,6 @@ from app.core.inventory import Part, Weight
 from app.core.model import ModelShape
 from app.core.precision import FLOAT32
 from app.resolve.architectures import family
-from app.resolve.architectures.blocks import (
-    Dims,
-    attention,
-    attention_part,
-    group_layers,
-    model_shape,
-    norms,
-    read_dims,
-    vector,
-    vocabulary,
-)
 from app.resolve.architectures.blocks_moe import (
     EXPERTS,
     SHARED,
@@ -28,6 +17,19 @@ from app.resolve.architectures.blocks_moe import (
     mtp_layers,
     read_moe,
     sparse_layers,
+)
+from app.resolve.architectures.common_shape import (
+    Dims,
+    attention_part,
+    group_layers,
+    model_shape,
+    read_dims,
+)
+from app.resolve.architectures.common_weights import (
+    attention,
+    norms,
+    vector,
+    vocabulary,
 )
 from app.resolve.architectures.fields import Config
 from app.resolve.architectures.gqa_moe import moe_decoder, undeclared_window

@@ -6,8 +6,9 @@ from app.core.inventory import Part, Split, Weight
 from app.core.model import ModelShape
 from app.core.precision import FLOAT32
 from app.resolve.architectures import family
-from app.resolve.architectures.blocks import Dims, linear, read_dims
 from app.resolve.architectures.blocks_moe import read_moe, sparse_layers
+from app.resolve.architectures.common_shape import Dims, read_dims
+from app.resolve.architectures.common_weights import linear
 from app.resolve.architectures.deepseek_v32 import own_indexers
 from app.resolve.architectures.fields import Config
 from app.resolve.architectures.gqa_moe import sinks

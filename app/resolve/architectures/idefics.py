@@ -6,7 +6,6 @@ from typing import Any
 from app.core.inventory import Part, Weight
 from app.core.model import ModelShape
 from app.resolve.architectures import family
-from app.resolve.architectures.blocks import linear
 from app.resolve.architectures.blocks_encoder import (
     NO_BIASES,
     array,
@@ -14,6 +13,7 @@ from app.resolve.architectures.blocks_encoder import (
     layer_norm,
 )
 from app.resolve.architectures.blocks_vision import idefics_vision
+from app.resolve.architectures.common_weights import linear
 from app.resolve.architectures.fields import MAX_LAYERS, Config
 from app.resolve.architectures.multimodal import multimodal, text_model
 

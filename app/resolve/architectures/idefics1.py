@@ -5,10 +5,11 @@ from typing import Any
 from app.core.inventory import Part, Split, Weight
 from app.core.model import ModelShape
 from app.resolve.architectures import family
-from app.resolve.architectures.blocks import norms, read_dims, vector
 from app.resolve.architectures.blocks_encoder import mlp_layers
 from app.resolve.architectures.blocks_seq2seq import attention_weights
 from app.resolve.architectures.blocks_vision import clip
+from app.resolve.architectures.common_shape import read_dims
+from app.resolve.architectures.common_weights import norms, vector
 from app.resolve.architectures.fields import MAX_LAYERS, Config
 from app.resolve.architectures.llama_like import llama_like
 from app.resolve.architectures.multimodal import filled, multimodal

@@ -8,15 +8,6 @@ from app.core.inventory import Part, Split, Weight
 from app.core.model import LayerGroup, ModelShape
 from app.core.precision import FLOAT32
 from app.resolve.architectures import family
-from app.resolve.architectures.blocks import (
-    Dims,
-    linear,
-    model_shape,
-    norms,
-    read_dims,
-    vector,
-    vocabulary,
-)
 from app.resolve.architectures.blocks_encoder import array
 from app.resolve.architectures.blocks_mixed import Kind, kind_attention, kinds_of
 from app.resolve.architectures.blocks_moe import (
@@ -29,6 +20,17 @@ from app.resolve.architectures.blocks_moe import (
     chosen,
     correction,
     sparse_layers,
+)
+from app.resolve.architectures.common_shape import (
+    Dims,
+    model_shape,
+    read_dims,
+)
+from app.resolve.architectures.common_weights import (
+    linear,
+    norms,
+    vector,
+    vocabulary,
 )
 from app.resolve.architectures.fields import MAX_LAYERS, Config
 from app.resolve.architectures.inkling_towers import towers

@@ -5,8 +5,8 @@ from itertools import pairwise
 from math import ceil, log, prod
 
 from app.core.inventory import Part, Weight
-from app.resolve.architectures.blocks import linear, vector
 from app.resolve.architectures.blocks_encoder import array
+from app.resolve.architectures.common_weights import linear, vector
 from app.resolve.architectures.fields import Config
 
 CHANNEL_STEP = 64

@@ -2,15 +2,6 @@
 
 from app.core.model import ModelShape
 from app.resolve.architectures import family
-from app.resolve.architectures.blocks import (
-    attention,
-    attention_part,
-    model_shape,
-    norms,
-    read_dims,
-    vector,
-    vocabulary,
-)
 from app.resolve.architectures.blocks_state import (
     FULL,
     HYBRID,
@@ -20,6 +11,17 @@ from app.resolve.architectures.blocks_state import (
     kind_groups,
     pick,
     with_kv_heads,
+)
+from app.resolve.architectures.common_shape import (
+    attention_part,
+    model_shape,
+    read_dims,
+)
+from app.resolve.architectures.common_weights import (
+    attention,
+    norms,
+    vector,
+    vocabulary,
 )
 from app.resolve.architectures.fields import Config
 from app.resolve.architectures.llama_like import Names, dense_mlp, mixture

@@ -6,10 +6,10 @@ from typing import Any
 from app.core.inventory import Part, Weight
 from app.core.model import ModelShape
 from app.resolve.architectures import family
-from app.resolve.architectures.blocks import linear
 from app.resolve.architectures.blocks_encoder import array
 from app.resolve.architectures.blocks_vision import siglip
 from app.resolve.architectures.blocks_vq import vq_model
+from app.resolve.architectures.common_weights import linear
 from app.resolve.architectures.fields import MAX_LAYERS, Config
 from app.resolve.architectures.multimodal import filled, multimodal, text_model
 

@@ -8,18 +8,20 @@ from app.core.model import ModelShape
 from app.core.precision import FLOAT32
 from app.core.recurrent import UnitState
 from app.resolve.architectures import family
-from app.resolve.architectures.blocks import (
+from app.resolve.architectures.blocks_state import HYBRID, checked_kinds, kind_groups, pick, small
+from app.resolve.architectures.common_shape import (
     Dims,
-    attention,
     attention_part,
-    linear,
     model_shape,
-    norms,
     read_dims,
+)
+from app.resolve.architectures.common_weights import (
+    attention,
+    linear,
+    norms,
     vector,
     vocabulary,
 )
-from app.resolve.architectures.blocks_state import HYBRID, checked_kinds, kind_groups, pick, small
 from app.resolve.architectures.fields import MAX_WIDTH, Config
 from app.resolve.architectures.llama_like import dense_mlp
 

@@ -6,7 +6,8 @@ from dataclasses import replace
 from app.core.inventory import Part, Split, Weight
 from app.core.model import ModelShape
 from app.resolve.architectures import family
-from app.resolve.architectures.blocks import Dims, linear, read_dims, router
+from app.resolve.architectures.common_shape import Dims, read_dims
+from app.resolve.architectures.common_weights import linear, router
 from app.resolve.architectures.fields import Config
 from app.resolve.architectures.llama_like import LLAMA, dense_mlp, llama_like, mixture
 from app.resolve.architectures.qwen2 import sparse_layers

@@ -10,18 +10,6 @@ from typing import Any
 from app.core.inventory import Part, Split, Weight
 from app.core.model import ModelShape
 from app.resolve.architectures import family
-from app.resolve.architectures.blocks import (
-    Dims,
-    gated_mlp,
-    linear,
-    model_shape,
-    norms,
-    read_dims,
-    routed_experts,
-    router,
-    vector,
-    vocabulary,
-)
 from app.resolve.architectures.blocks_moe import (
     Moe,
     chosen,
@@ -42,6 +30,20 @@ from app.resolve.architectures.blocks_state import (
     kind_groups,
     pick,
     state_dtype,
+)
+from app.resolve.architectures.common_shape import (
+    Dims,
+    model_shape,
+    read_dims,
+)
+from app.resolve.architectures.common_weights import (
+    gated_mlp,
+    linear,
+    norms,
+    routed_experts,
+    router,
+    vector,
+    vocabulary,
 )
 from app.resolve.architectures.fields import MAX_LAYERS, Config
 from app.resolve.architectures.llama_like import dense_mlp

@@ -5,9 +5,10 @@ from dataclasses import replace
 from app.core.inventory import Part, Split, Weight
 from app.core.model import ModelShape
 from app.resolve.architectures import family
-from app.resolve.architectures.blocks import linear, read_dims
 from app.resolve.architectures.blocks_mixed import Kind, kinds_of, mixed_decoder
 from app.resolve.architectures.blocks_moe import feed_forward, read_moe, sparse_layers
+from app.resolve.architectures.common_shape import read_dims
+from app.resolve.architectures.common_weights import linear
 from app.resolve.architectures.fields import Config
 from app.resolve.architectures.gqa_moe import head_gate, sinks
 from app.resolve.architectures.llama_like import layer_windows, window_size

@@ -8,17 +8,6 @@ from app.core.cache import CachePart
 from app.core.inventory import Part, Split, Weight
 from app.core.model import ModelShape
 from app.resolve.architectures import family
-from app.resolve.architectures.blocks import (
-    Dims,
-    attention,
-    attention_part,
-    linear,
-    model_shape,
-    norms,
-    read_dims,
-    vector,
-    vocabulary,
-)
 from app.resolve.architectures.blocks_moe import Moe, correction
 from app.resolve.architectures.blocks_state import (
     HYBRID,
@@ -27,6 +16,19 @@ from app.resolve.architectures.blocks_state import (
     kind_groups,
     pick,
     with_kv_heads,
+)
+from app.resolve.architectures.common_shape import (
+    Dims,
+    attention_part,
+    model_shape,
+    read_dims,
+)
+from app.resolve.architectures.common_weights import (
+    attention,
+    linear,
+    norms,
+    vector,
+    vocabulary,
 )
 from app.resolve.architectures.fields import MAX_LAYERS, MAX_WIDTH, Config
 from app.resolve.architectures.llama_like import Names, dense_mlp, mixture, window_size

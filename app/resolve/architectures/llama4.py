@@ -4,12 +4,6 @@ from app.core.cache import CachePart, ChunkedLocal
 from app.core.inventory import Part, Weight
 from app.core.model import ModelShape
 from app.resolve.architectures import family
-from app.resolve.architectures.blocks import (
-    attention_part,
-    group_layers,
-    linear,
-    read_dims,
-)
 from app.resolve.architectures.blocks_encoder import (
     array,
     dense_chain,
@@ -17,6 +11,12 @@ from app.resolve.architectures.blocks_encoder import (
     layer_norm,
     read_tower,
 )
+from app.resolve.architectures.common_shape import (
+    attention_part,
+    group_layers,
+    read_dims,
+)
+from app.resolve.architectures.common_weights import linear
 from app.resolve.architectures.fields import MAX_COUNT, MAX_LAYERS, Config
 from app.resolve.architectures.llama_like import Names, dense_mlp, llama_like, mixture
 from app.resolve.architectures.multimodal import multimodal, text_model

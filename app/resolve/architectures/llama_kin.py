@@ -6,7 +6,7 @@ from functools import partial
 
 from app.core.model import ModelShape
 from app.resolve.architectures import register
-from app.resolve.architectures.blocks import read_dims
+from app.resolve.architectures.common_shape import read_dims
 from app.resolve.architectures.fields import Config
 from app.resolve.architectures.llama_like import layer_windows, llama_like, window_size
 

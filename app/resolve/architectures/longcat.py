@@ -5,22 +5,24 @@ from dataclasses import replace
 from app.core.inventory import Part, Split, Weight
 from app.core.model import ModelShape
 from app.resolve.architectures import family
-from app.resolve.architectures.blocks import (
+from app.resolve.architectures.blocks_encoder import array
+from app.resolve.architectures.blocks_moe import Moe, as_mtp, correction, drafts, mtp_layers
+from app.resolve.architectures.common_shape import (
     LAYERS,
     Dims,
+    model_shape,
+    read_dims,
+    uniform_groups,
+)
+from app.resolve.architectures.common_weights import (
     gated_mlp,
     linear,
-    model_shape,
     norms,
-    read_dims,
     routed_experts,
     router,
-    uniform_groups,
     vector,
     vocabulary,
 )
-from app.resolve.architectures.blocks_encoder import array
-from app.resolve.architectures.blocks_moe import Moe, as_mtp, correction, drafts, mtp_layers
 from app.resolve.architectures.fields import MAX_LAYERS, Config
 from app.resolve.architectures.llama_like import dense_mlp
 from app.resolve.architectures.mla import Latent, latent_attention, latent_part, read_latent

@@ -5,9 +5,10 @@ from dataclasses import replace
 from app.core.inventory import Part, Weight
 from app.core.model import ModelShape
 from app.resolve.architectures import family
-from app.resolve.architectures.blocks import Dims, linear, norms, read_dims
 from app.resolve.architectures.blocks_mixed import Kind, kind_attention, kinds_of, mixed_decoder
 from app.resolve.architectures.blocks_moe import as_mtp, feed_forward, read_moe, sparse_layers
+from app.resolve.architectures.common_shape import Dims, read_dims
+from app.resolve.architectures.common_weights import linear, norms
 from app.resolve.architectures.fields import Config
 from app.resolve.architectures.gqa_moe import sinks
 from app.resolve.architectures.llama_like import LLAMA, SLIDING, Names, dense_mlp

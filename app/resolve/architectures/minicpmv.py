@@ -6,7 +6,6 @@ from typing import Any
 from app.core.inventory import Part, Weight
 from app.core.model import ModelShape
 from app.resolve.architectures import build, family
-from app.resolve.architectures.blocks import linear
 from app.resolve.architectures.blocks_audio import whisper_encoder
 from app.resolve.architectures.blocks_encoder import (
     array,
@@ -16,6 +15,7 @@ from app.resolve.architectures.blocks_encoder import (
     read_tower,
 )
 from app.resolve.architectures.blocks_vision import siglip
+from app.resolve.architectures.common_weights import linear
 from app.resolve.architectures.fields import MAX_LAYERS, Config
 from app.resolve.architectures.multimodal import filled, multimodal, text_model
 

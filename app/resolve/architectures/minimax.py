@@ -8,20 +8,6 @@ from app.core.model import ModelShape
 from app.core.precision import FLOAT32
 from app.core.recurrent import LightningState
 from app.resolve.architectures import architecture_names, family
-from app.resolve.architectures.blocks import (
-    Dims,
-    attention,
-    attention_part,
-    gated_mlp,
-    linear,
-    model_shape,
-    norms,
-    read_dims,
-    routed_experts,
-    router,
-    vector,
-    vocabulary,
-)
 from app.resolve.architectures.blocks_state import (
     FULL,
     HYBRID,
@@ -30,6 +16,22 @@ from app.resolve.architectures.blocks_state import (
     kind_groups,
     pick,
     with_kv_heads,
+)
+from app.resolve.architectures.common_shape import (
+    Dims,
+    attention_part,
+    model_shape,
+    read_dims,
+)
+from app.resolve.architectures.common_weights import (
+    attention,
+    gated_mlp,
+    linear,
+    norms,
+    routed_experts,
+    router,
+    vector,
+    vocabulary,
 )
 from app.resolve.architectures.fields import Config
 from app.resolve.architectures.llama_like import window_size

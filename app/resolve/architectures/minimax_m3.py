@@ -6,19 +6,6 @@ from app.core.cache import CachePart, SparseIndexer
 from app.core.inventory import Part, Weight
 from app.core.model import ModelShape
 from app.resolve.architectures import family
-from app.resolve.architectures.blocks import (
-    Dims,
-    attention,
-    attention_part,
-    gated_mlp,
-    group_layers,
-    linear,
-    model_shape,
-    norms,
-    read_dims,
-    vector,
-    vocabulary,
-)
 from app.resolve.architectures.blocks_encoder import (
     dense_chain,
     encoder_layers,
@@ -37,6 +24,21 @@ from app.resolve.architectures.blocks_moe import (
     mtp_layers,
     shared_width,
     sparse_layers,
+)
+from app.resolve.architectures.common_shape import (
+    Dims,
+    attention_part,
+    group_layers,
+    model_shape,
+    read_dims,
+)
+from app.resolve.architectures.common_weights import (
+    attention,
+    gated_mlp,
+    linear,
+    norms,
+    vector,
+    vocabulary,
 )
 from app.resolve.architectures.fields import Config
 from app.resolve.architectures.llama_like import dense_mlp, mixture

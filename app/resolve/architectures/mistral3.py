@@ -6,9 +6,9 @@ from typing import Any
 from app.core.inventory import Part, Weight
 from app.core.model import ModelShape
 from app.resolve.architectures import family
-from app.resolve.architectures.blocks import linear
 from app.resolve.architectures.blocks_encoder import feature_layers, layer_norm, mlp_projector
 from app.resolve.architectures.blocks_vision import tower_of, tower_width
+from app.resolve.architectures.common_weights import linear
 from app.resolve.architectures.fields import Config
 from app.resolve.architectures.multimodal import inner, multimodal, text_model
 

@@ -6,18 +6,20 @@ from app.core.cache import CachePart, SparseIndexer
 from app.core.inventory import Part, Split, Weight
 from app.core.model import ModelShape
 from app.resolve.architectures import family
-from app.resolve.architectures.blocks import (
+from app.resolve.architectures.blocks_moe import chosen, feed_forward, read_moe, sparse_layers
+from app.resolve.architectures.blocks_vision import tower_of
+from app.resolve.architectures.common_shape import (
     Dims,
     group_layers,
-    linear,
     model_shape,
-    norms,
     read_dims,
+)
+from app.resolve.architectures.common_weights import (
+    linear,
+    norms,
     vector,
     vocabulary,
 )
-from app.resolve.architectures.blocks_moe import chosen, feed_forward, read_moe, sparse_layers
-from app.resolve.architectures.blocks_vision import tower_of
 from app.resolve.architectures.deepseek_v32 import own_indexers
 from app.resolve.architectures.fields import Config
 from app.resolve.architectures.mistral3 import patch_merger

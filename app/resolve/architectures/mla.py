@@ -6,17 +6,6 @@ from dataclasses import dataclass
 from app.core.cache import CachePart, MlaLatent, SparseIndexer
 from app.core.inventory import Part, Split, Weight
 from app.core.model import LayerGroup, ModelShape
-from app.resolve.architectures.blocks import (
-    Dims,
-    group_layers,
-    linear,
-    mla_attention,
-    model_shape,
-    norms,
-    uniform_groups,
-    vector,
-    vocabulary,
-)
 from app.resolve.architectures.blocks_moe import (
     Moe,
     chosen,
@@ -24,6 +13,19 @@ from app.resolve.architectures.blocks_moe import (
     mtp_layers,
     mtp_module,
     routed_mlp,
+)
+from app.resolve.architectures.common_shape import (
+    Dims,
+    group_layers,
+    model_shape,
+    uniform_groups,
+)
+from app.resolve.architectures.common_weights import (
+    linear,
+    mla_attention,
+    norms,
+    vector,
+    vocabulary,
 )
 from app.resolve.architectures.fields import Config
 from app.resolve.architectures.llama_like import dense_mlp

@@ -6,18 +6,6 @@ from app.core.cache import CrossAttention
 from app.core.inventory import Part, Weight
 from app.core.model import LayerGroup, ModelShape
 from app.resolve.architectures import family
-from app.resolve.architectures.blocks import (
-    Dims,
-    attention,
-    attention_part,
-    gated_mlp,
-    linear,
-    model_shape,
-    norms,
-    read_dims,
-    vector,
-    vocabulary,
-)
 from app.resolve.architectures.blocks_encoder import (
     NO_BIASES,
     Tower,
@@ -26,6 +14,20 @@ from app.resolve.architectures.blocks_encoder import (
     layer_norm,
     patch_conv,
     read_tower,
+)
+from app.resolve.architectures.common_shape import (
+    Dims,
+    attention_part,
+    model_shape,
+    read_dims,
+)
+from app.resolve.architectures.common_weights import (
+    attention,
+    gated_mlp,
+    linear,
+    norms,
+    vector,
+    vocabulary,
 )
 from app.resolve.architectures.fields import MAX_LAYERS, Config
 from app.resolve.architectures.multimodal import filled, multimodal

@@ -3,13 +3,14 @@
 from app.core.inventory import Part, Split, Weight
 from app.core.model import ModelShape
 from app.resolve.architectures import family
-from app.resolve.architectures.blocks import Dims, linear, read_dims
 from app.resolve.architectures.blocks_encoder import (
     array,
     encoder_layers,
     layer_norm,
     read_tower,
 )
+from app.resolve.architectures.common_shape import Dims, read_dims
+from app.resolve.architectures.common_weights import linear
 from app.resolve.architectures.fields import MAX_LAYERS, Config
 from app.resolve.architectures.llama_like import Names, llama_like
 from app.resolve.architectures.multimodal import MULTIMODAL, PREFIX_LM, multimodal, text_model

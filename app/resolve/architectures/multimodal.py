@@ -11,7 +11,11 @@ from typing import Any
 from app.core.inventory import Part, Weight
 from app.core.model import ModelShape
 from app.resolve.architectures import architecture_names, build
-from app.resolve.architectures.blocks import checkpoint_dtype, serving_dtype, stated_quantization
+from app.resolve.architectures.common_shape import (
+    checkpoint_dtype,
+    serving_dtype,
+    stated_quantization,
+)
 from app.resolve.architectures.fields import Config
 
 MULTIMODAL = "multimodal"

@@ -3,7 +3,6 @@
 from app.core.inventory import Part, Split, Weight
 from app.core.model import ModelShape
 from app.resolve.architectures import family
-from app.resolve.architectures.blocks import linear, read_dims
 from app.resolve.architectures.blocks_encoder import (
     array,
     dense_chain,
@@ -11,6 +10,8 @@ from app.resolve.architectures.blocks_encoder import (
     layer_norm,
     read_tower,
 )
+from app.resolve.architectures.common_shape import read_dims
+from app.resolve.architectures.common_weights import linear
 from app.resolve.architectures.fields import Config
 from app.resolve.architectures.llama_like import Names, layer_windows, llama_like, window_size
 from app.resolve.architectures.multimodal import multimodal, text_model

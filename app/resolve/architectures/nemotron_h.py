@@ -12,21 +12,23 @@ from app.core.cache import CachePart
 from app.core.inventory import Part, Weight
 from app.core.model import LayerGroup, ModelShape
 from app.resolve.architectures import family
-from app.resolve.architectures.blocks import (
+from app.resolve.architectures.blocks_moe import Moe, as_mtp, correction
+from app.resolve.architectures.blocks_state import HYBRID, Mamba2, state_dtype, with_kv_heads
+from app.resolve.architectures.common_shape import (
     Dims,
-    attention,
     attention_part,
-    linear,
     model_shape,
+    read_dims,
+)
+from app.resolve.architectures.common_weights import (
+    attention,
+    linear,
     norms,
     plain_mlp,
-    read_dims,
     router,
     vector,
     vocabulary,
 )
-from app.resolve.architectures.blocks_moe import Moe, as_mtp, correction
-from app.resolve.architectures.blocks_state import HYBRID, Mamba2, state_dtype, with_kv_heads
 from app.resolve.architectures.fields import MAX_LAYERS, Config
 from app.resolve.architectures.llama_like import window_size
 

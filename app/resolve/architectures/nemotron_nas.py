@@ -10,17 +10,19 @@ from app.core.cache import CachePart
 from app.core.inventory import Part, Weight
 from app.core.model import ModelShape
 from app.resolve.architectures import family
-from app.resolve.architectures.blocks import (
+from app.resolve.architectures.common_shape import (
     KV_HEADS,
     Dims,
-    attention,
     attention_part,
-    gated_mlp,
     group_layers,
-    linear,
     model_shape,
-    norms,
     read_dims,
+)
+from app.resolve.architectures.common_weights import (
+    attention,
+    gated_mlp,
+    linear,
+    norms,
     vector,
     vocabulary,
 )

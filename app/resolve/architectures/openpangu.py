@@ -5,7 +5,6 @@ from dataclasses import replace
 from app.core.inventory import Part, Split, Weight
 from app.core.model import ModelShape
 from app.resolve.architectures import family
-from app.resolve.architectures.blocks import attention_part, norms, read_dims
 from app.resolve.architectures.blocks_encoder import array
 from app.resolve.architectures.blocks_mixed import Kind, kind_attention, kinds_of, mixed_decoder
 from app.resolve.architectures.blocks_moe import (
@@ -17,6 +16,8 @@ from app.resolve.architectures.blocks_moe import (
     routed_mlp,
     sparse_layers,
 )
+from app.resolve.architectures.common_shape import attention_part, read_dims
+from app.resolve.architectures.common_weights import norms
 from app.resolve.architectures.fields import Config
 from app.resolve.architectures.llama_like import LLAMA, llama_like
 from app.resolve.architectures.mla import Latent, mla_decoder, read_latent

@@ -5,7 +5,8 @@ from dataclasses import replace
 from app.core.inventory import Part
 from app.core.model import ModelShape
 from app.resolve.architectures import family
-from app.resolve.architectures.blocks import linear, read_dims
+from app.resolve.architectures.common_shape import read_dims
+from app.resolve.architectures.common_weights import linear
 from app.resolve.architectures.fields import Config
 from app.resolve.architectures.llama_like import Names, llama_like, position_table
 

@@ -3,7 +3,6 @@
 from app.core.inventory import Part
 from app.core.model import ModelShape
 from app.resolve.architectures import family
-from app.resolve.architectures.blocks import linear
 from app.resolve.architectures.blocks_encoder import (
     array,
     encoder_layers,
@@ -11,6 +10,7 @@ from app.resolve.architectures.blocks_encoder import (
     patch_conv,
     read_tower,
 )
+from app.resolve.architectures.common_weights import linear
 from app.resolve.architectures.fields import Config
 from app.resolve.architectures.multimodal import multimodal, text_model
 

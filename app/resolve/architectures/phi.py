@@ -2,7 +2,7 @@
 
 from app.core.model import ModelShape
 from app.resolve.architectures import family
-from app.resolve.architectures.blocks import Dims, read_dims
+from app.resolve.architectures.common_shape import Dims, read_dims
 from app.resolve.architectures.fields import Config
 from app.resolve.architectures.llama_like import Names, llama_like
 

@@ -6,9 +6,9 @@ from typing import Any
 from app.core.inventory import Part, Weight
 from app.core.model import ModelShape
 from app.resolve.architectures import build, family
-from app.resolve.architectures.blocks import linear
 from app.resolve.architectures.blocks_encoder import array, conv, dense_chain, layer_norm
 from app.resolve.architectures.blocks_vision import clip, siglip
+from app.resolve.architectures.common_weights import linear
 from app.resolve.architectures.fields import MAX_LAYERS, Config
 from app.resolve.architectures.multimodal import filled, multimodal
 

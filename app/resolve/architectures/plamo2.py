@@ -7,19 +7,21 @@ from app.core.inventory import Part, Split, Weight
 from app.core.model import ModelShape
 from app.core.recurrent import Mamba2State
 from app.resolve.architectures import family
-from app.resolve.architectures.blocks import (
+from app.resolve.architectures.blocks_state import HYBRID, small
+from app.resolve.architectures.common_shape import (
     Dims,
-    attention,
     attention_part,
     group_layers,
-    linear,
     model_shape,
-    norms,
     read_dims,
+)
+from app.resolve.architectures.common_weights import (
+    attention,
+    linear,
+    norms,
     vector,
     vocabulary,
 )
-from app.resolve.architectures.blocks_state import HYBRID, small
 from app.resolve.architectures.fields import MAX_LAYERS, Config
 from app.resolve.architectures.llama_like import Names, dense_mlp
 

@@ -3,7 +3,6 @@
 from app.core.inventory import Part, Weight
 from app.core.model import ModelShape
 from app.resolve.architectures import family
-from app.resolve.architectures.blocks import linear, read_dims
 from app.resolve.architectures.blocks_encoder import (
     array,
     encoder_layers,
@@ -12,6 +11,8 @@ from app.resolve.architectures.blocks_encoder import (
     patch_conv,
     read_tower,
 )
+from app.resolve.architectures.common_shape import read_dims
+from app.resolve.architectures.common_weights import linear
 from app.resolve.architectures.fields import Config
 from app.resolve.architectures.llama_like import Names, llama_like
 from app.resolve.architectures.multimodal import multimodal

@@ -5,17 +5,6 @@ from collections.abc import Callable, Sequence
 from app.core.inventory import Part, Weight
 from app.core.model import ModelShape
 from app.resolve.architectures import family
-from app.resolve.architectures.blocks import (
-    Dims,
-    attention,
-    attention_part,
-    linear,
-    model_shape,
-    norms,
-    read_dims,
-    vector,
-    vocabulary,
-)
 from app.resolve.architectures.blocks_moe import as_mtp, drafts
 from app.resolve.architectures.blocks_state import (
     FULL,
@@ -28,6 +17,19 @@ from app.resolve.architectures.blocks_state import (
     read_delta_net,
     state_dtype,
     with_kv_heads,
+)
+from app.resolve.architectures.common_shape import (
+    Dims,
+    attention_part,
+    model_shape,
+    read_dims,
+)
+from app.resolve.architectures.common_weights import (
+    attention,
+    linear,
+    norms,
+    vector,
+    vocabulary,
 )
 from app.resolve.architectures.fields import Config
 from app.resolve.architectures.llama_like import dense_mlp, mixture

@@ -8,15 +8,6 @@ from app.core.cache import CachePart, PooledIndexer
 from app.core.inventory import Part, Split, Weight
 from app.core.model import LayerGroup, ModelShape
 from app.resolve.architectures import family
-from app.resolve.architectures.blocks import (
-    Dims,
-    attention_part,
-    linear,
-    model_shape,
-    read_dims,
-    vector,
-    vocabulary,
-)
 from app.resolve.architectures.blocks_moe import MAX_MTP, drafts
 from app.resolve.architectures.blocks_qwen_vision import qwen3_vision
 from app.resolve.architectures.blocks_state import (
@@ -29,6 +20,17 @@ from app.resolve.architectures.blocks_state import (
     small,
     state_dtype,
     with_kv_heads,
+)
+from app.resolve.architectures.common_shape import (
+    Dims,
+    attention_part,
+    model_shape,
+    read_dims,
+)
+from app.resolve.architectures.common_weights import (
+    linear,
+    vector,
+    vocabulary,
 )
 from app.resolve.architectures.fields import MAX_LAYERS, MAX_WIDTH, Config
 from app.resolve.architectures.multimodal import multimodal

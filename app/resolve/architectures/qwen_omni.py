@@ -10,13 +10,13 @@ from typing import Any
 from app.core.inventory import Part, Weight
 from app.core.model import ModelShape
 from app.resolve.architectures import build, family
-from app.resolve.architectures.blocks import linear
 from app.resolve.architectures.blocks_audio import qwen3_audio_tower, whisper_encoder
 from app.resolve.architectures.blocks_code2wav import code2wav, talker
 from app.resolve.architectures.blocks_encoder import array, dense_chain
 from app.resolve.architectures.blocks_qwen2_vision import qwen2_5_vision
 from app.resolve.architectures.blocks_qwen_vision import qwen3_vision
 from app.resolve.architectures.blocks_token2wav import token2wav
+from app.resolve.architectures.common_weights import linear
 from app.resolve.architectures.fields import Config
 from app.resolve.architectures.multimodal import filled, multimodal, text_model
 

@@ -5,7 +5,6 @@ HyperCLOVA X Vision, Ming-Lite-Omni, dots.ocr.
 from app.core.inventory import Part
 from app.core.model import ModelShape
 from app.resolve.architectures import build, family
-from app.resolve.architectures.blocks import linear
 from app.resolve.architectures.blocks_encoder import (
     dense_chain,
     encoder_layers,
@@ -15,6 +14,7 @@ from app.resolve.architectures.blocks_encoder import (
 )
 from app.resolve.architectures.blocks_qwen2_vision import qwen2_5_vision
 from app.resolve.architectures.blocks_qwen_vision import qwen3_vision
+from app.resolve.architectures.common_weights import linear
 from app.resolve.architectures.fields import Config
 from app.resolve.architectures.multimodal import filled, multimodal, text_model
 

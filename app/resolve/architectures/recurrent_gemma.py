@@ -8,18 +8,20 @@ from app.core.model import ModelShape
 from app.core.precision import FLOAT32
 from app.core.recurrent import UnitState
 from app.resolve.architectures import family
-from app.resolve.architectures.blocks import (
-    attention,
+from app.resolve.architectures.blocks_state import HYBRID, kind_groups, pick, small
+from app.resolve.architectures.common_shape import (
     attention_part,
+    model_shape,
+    read_dims,
+)
+from app.resolve.architectures.common_weights import (
+    attention,
     gated_mlp,
     linear,
-    model_shape,
     norms,
-    read_dims,
     vector,
     vocabulary,
 )
-from app.resolve.architectures.blocks_state import HYBRID, kind_groups, pick, small
 from app.resolve.architectures.fields import Config
 
 RECURRENT, ATTENTION = "recurrent", "attention"

@@ -7,13 +7,15 @@ from math import isqrt
 from app.core.inventory import Part, Split, Weight
 from app.core.model import ModelShape
 from app.resolve.architectures import family
-from app.resolve.architectures.blocks import (
+from app.resolve.architectures.common_shape import (
     attention_part,
-    linear,
     model_shape,
-    norms,
     read_dims,
     uniform_groups,
+)
+from app.resolve.architectures.common_weights import (
+    linear,
+    norms,
     vector,
     vocabulary,
 )

@@ -7,18 +7,20 @@ from app.core.cache import CrossAttention, FullAttention, SlidingWindow
 from app.core.inventory import Part, Split, Weight
 from app.core.model import LayerGroup, ModelShape
 from app.resolve.architectures import family
-from app.resolve.architectures.blocks import (
+from app.resolve.architectures.blocks_encoder import conv, encoder_layers, layer_norm
+from app.resolve.architectures.blocks_seq2seq import ENCODER_DECODER, attention_weights
+from app.resolve.architectures.common_shape import (
     Dims,
+    model_shape,
+    read_dims,
+)
+from app.resolve.architectures.common_weights import (
     attention,
     gated_mlp,
     linear,
-    model_shape,
     norms,
-    read_dims,
     vector,
 )
-from app.resolve.architectures.blocks_encoder import conv, encoder_layers, layer_norm
-from app.resolve.architectures.blocks_seq2seq import ENCODER_DECODER, attention_weights
 from app.resolve.architectures.fields import MAX_LAYERS, Config
 from app.resolve.architectures.llama_like import every_nth_full, layer_windows, window_size
 from app.resolve.architectures.multimodal import MULTIMODAL

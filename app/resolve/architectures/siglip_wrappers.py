@@ -6,7 +6,6 @@ from typing import Any
 from app.core.inventory import Part
 from app.core.model import ModelShape
 from app.resolve.architectures import family
-from app.resolve.architectures.blocks import linear, read_dims
 from app.resolve.architectures.blocks_encoder import (
     array,
     dense_chain,
@@ -15,6 +14,8 @@ from app.resolve.architectures.blocks_encoder import (
     multihead,
 )
 from app.resolve.architectures.blocks_vision import tower_of, tower_width
+from app.resolve.architectures.common_shape import read_dims
+from app.resolve.architectures.common_weights import linear
 from app.resolve.architectures.fields import Config
 from app.resolve.architectures.llama_like import llama_like, mixture
 from app.resolve.architectures.multimodal import inner, multimodal, text_model

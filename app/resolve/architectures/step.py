@@ -6,22 +6,24 @@ from dataclasses import replace
 from app.core.inventory import Part, Split, Weight
 from app.core.model import ModelShape
 from app.resolve.architectures import family
-from app.resolve.architectures.blocks import (
+from app.resolve.architectures.blocks_mixed import Kind, kind_attention, kinds_of, mixed_decoder
+from app.resolve.architectures.blocks_moe import Moe, chosen, correction, mtp_layers, mtp_module
+from app.resolve.architectures.common_shape import (
     Dims,
     attention_part,
+    model_shape,
+    read_dims,
+    uniform_groups,
+)
+from app.resolve.architectures.common_weights import (
     gated_mlp,
     linear,
-    model_shape,
     norms,
-    read_dims,
     routed_experts,
     router,
-    uniform_groups,
     vector,
     vocabulary,
 )
-from app.resolve.architectures.blocks_mixed import Kind, kind_attention, kinds_of, mixed_decoder
-from app.resolve.architectures.blocks_moe import Moe, chosen, correction, mtp_layers, mtp_module
 from app.resolve.architectures.fields import Config
 from app.resolve.architectures.gqa_moe import head_gate
 from app.resolve.architectures.llama_like import SLIDING, dense_mlp, window_size

@@ -3,7 +3,6 @@
 from app.core.inventory import Part, Weight
 from app.core.model import ModelShape
 from app.resolve.architectures import family
-from app.resolve.architectures.blocks import linear
 from app.resolve.architectures.blocks_encoder import (
     array,
     conv,
@@ -12,6 +11,7 @@ from app.resolve.architectures.blocks_encoder import (
     patch_conv,
     read_tower,
 )
+from app.resolve.architectures.common_weights import linear
 from app.resolve.architectures.fields import Config
 from app.resolve.architectures.multimodal import multimodal
 from app.resolve.architectures.step import step3p5

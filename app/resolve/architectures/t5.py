@@ -6,9 +6,9 @@ from typing import Any
 from app.core.inventory import Part, Split, Weight
 from app.core.model import ModelShape
 from app.resolve.architectures import family
-from app.resolve.architectures.blocks import linear, vector
 from app.resolve.architectures.blocks_encoder import array
 from app.resolve.architectures.blocks_seq2seq import Stack, attention_weights, seq2seq_shape
+from app.resolve.architectures.common_weights import linear, vector
 from app.resolve.architectures.fields import MAX_LAYERS, Config
 
 LONGEST_INPUT = "relative positions set no limit to the encoder's input: {tokens} tokens are taken"

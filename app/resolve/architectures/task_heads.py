@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from app.core.inventory import Part, Weight
 from app.core.model import ModelShape
-from app.resolve.architectures.blocks import serving_dtype
+from app.resolve.architectures.common_shape import serving_dtype
 from app.resolve.architectures.fields import Config
 
 POOLING = "pooling"

@@ -3,9 +3,9 @@
 from app.core.inventory import Part
 from app.core.model import ModelShape
 from app.resolve.architectures import family
-from app.resolve.architectures.blocks import linear
 from app.resolve.architectures.blocks_audio import whisper_encoder
 from app.resolve.architectures.blocks_encoder import layer_norm
+from app.resolve.architectures.common_weights import linear
 from app.resolve.architectures.fields import Config
 from app.resolve.architectures.multimodal import multimodal, text_model
 

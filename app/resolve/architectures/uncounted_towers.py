@@ -8,7 +8,7 @@ from functools import partial
 
 from app.core.model import ModelShape
 from app.resolve.architectures import build, family, register
-from app.resolve.architectures.blocks import read_dims
+from app.resolve.architectures.common_shape import read_dims
 from app.resolve.architectures.fields import Config
 from app.resolve.architectures.llama_like import Names, llama_like
 from app.resolve.architectures.multimodal import filled, multimodal, text_model

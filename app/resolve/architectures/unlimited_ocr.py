@@ -8,10 +8,10 @@ from typing import Any
 from app.core.inventory import Part
 from app.core.model import ModelShape
 from app.resolve.architectures import build, family
-from app.resolve.architectures.blocks import linear
 from app.resolve.architectures.blocks_encoder import array, conv
 from app.resolve.architectures.blocks_sam import sam
 from app.resolve.architectures.blocks_vision import clip
+from app.resolve.architectures.common_weights import linear
 from app.resolve.architectures.fields import Config
 from app.resolve.architectures.multimodal import filled, multimodal, text_model
 

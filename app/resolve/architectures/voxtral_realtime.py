@@ -7,13 +7,13 @@ from typing import Any
 from app.core.inventory import Part, Weight
 from app.core.model import ModelShape
 from app.resolve.architectures import build, family
-from app.resolve.architectures.blocks import linear
 from app.resolve.architectures.blocks_encoder import (
     conv,
     layer_norm,
     mlp_projector,
 )
 from app.resolve.architectures.blocks_seq2seq import attention_weights
+from app.resolve.architectures.common_weights import linear
 from app.resolve.architectures.fields import MAX_LAYERS, Config
 from app.resolve.architectures.multimodal import filled, multimodal, text_model
 

@@ -3,7 +3,6 @@
 from app.core.inventory import Part, Split, Weight
 from app.core.model import ModelShape
 from app.resolve.architectures import family
-from app.resolve.architectures.blocks import linear, vector
 from app.resolve.architectures.blocks_encoder import array, conv
 from app.resolve.architectures.blocks_seq2seq import (
     ENCODER_DECODER,
@@ -11,6 +10,7 @@ from app.resolve.architectures.blocks_seq2seq import (
     read_stack,
     seq2seq_shape,
 )
+from app.resolve.architectures.common_weights import linear, vector
 from app.resolve.architectures.fields import Config
 from app.resolve.architectures.multimodal import MULTIMODAL
 

@@ -11,16 +11,6 @@ from app.core.cache import CachePart
 from app.core.inventory import Part, Split, Weight
 from app.core.model import ModelShape
 from app.resolve.architectures import family
-from app.resolve.architectures.blocks import (
-    Dims,
-    attention_part,
-    linear,
-    model_shape,
-    norms,
-    read_dims,
-    vector,
-    vocabulary,
-)
 from app.resolve.architectures.blocks_state import (
     HYBRID,
     LINEAR,
@@ -30,6 +20,18 @@ from app.resolve.architectures.blocks_state import (
     dt_rank,
     kind_groups,
     pick,
+)
+from app.resolve.architectures.common_shape import (
+    Dims,
+    attention_part,
+    model_shape,
+    read_dims,
+)
+from app.resolve.architectures.common_weights import (
+    linear,
+    norms,
+    vector,
+    vocabulary,
 )
 from app.resolve.architectures.fields import Config
 from app.resolve.architectures.jamba import FEED_FORWARD
