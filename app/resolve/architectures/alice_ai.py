@@ -14,16 +14,8 @@ from app.resolve.architectures.blocks_state import (
     kind_groups,
     pick,
 )
-from app.resolve.architectures.common_shape import (
-    attention_part,
-    model_shape,
-    read_dims,
-)
-from app.resolve.architectures.common_weights import (
-    norms,
-    vector,
-    vocabulary,
-)
+from app.resolve.architectures.common_shape import attention_part, model_shape, read_dims
+from app.resolve.architectures.common_weights import norms, vector, vocabulary
 from app.resolve.architectures.fields import Config
 from app.resolve.architectures.llama_like import mixture
 from app.resolve.architectures.qwen3_next import NORMS, gated_attention

@@ -8,18 +8,8 @@ from app.core.inventory import Part, Weight
 from app.core.model import ModelShape
 from app.resolve.architectures import family
 from app.resolve.architectures.blocks_moe import chosen, feed_forward, read_moe, sparse_layers
-from app.resolve.architectures.common_shape import (
-    Dims,
-    model_shape,
-    read_dims,
-    uniform_groups,
-)
-from app.resolve.architectures.common_weights import (
-    linear,
-    norms,
-    vector,
-    vocabulary,
-)
+from app.resolve.architectures.common_shape import Dims, model_shape, read_dims, uniform_groups
+from app.resolve.architectures.common_weights import linear, norms, vector, vocabulary
 from app.resolve.architectures.fields import Config
 from app.resolve.architectures.mla import (
     Indexer,

@@ -30,19 +30,8 @@ from app.resolve.architectures.blocks_state import (
     kind_groups,
     pick,
 )
-from app.resolve.architectures.common_shape import (
-    Dims,
-    attention_part,
-    model_shape,
-    read_dims,
-)
-from app.resolve.architectures.common_weights import (
-    attention,
-    linear,
-    norms,
-    vector,
-    vocabulary,
-)
+from app.resolve.architectures.common_shape import Dims, attention_part, model_shape, read_dims
+from app.resolve.architectures.common_weights import attention, linear, norms, vector, vocabulary
 from app.resolve.architectures.fields import Config
 from app.resolve.architectures.llama_like import dense_mlp, mixture
 from app.resolve.architectures.mla import latent_attention, latent_part, read_latent

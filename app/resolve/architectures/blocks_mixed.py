@@ -5,17 +5,8 @@ from dataclasses import dataclass, replace
 
 from app.core.inventory import Weight
 from app.core.model import LayerGroup, ModelShape
-from app.resolve.architectures.common_shape import (
-    Dims,
-    attention_part,
-    model_shape,
-)
-from app.resolve.architectures.common_weights import (
-    attention,
-    norms,
-    vector,
-    vocabulary,
-)
+from app.resolve.architectures.common_shape import Dims, attention_part, model_shape
+from app.resolve.architectures.common_weights import attention, norms, vector, vocabulary
 from app.resolve.architectures.fields import Config
 from app.resolve.architectures.llama_like import LLAMA, Names
 

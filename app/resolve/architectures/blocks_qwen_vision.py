@@ -3,11 +3,7 @@
 from typing import Any
 
 from app.core.inventory import Part, Split, Weight
-from app.resolve.architectures.common_weights import (
-    linear,
-    plain_mlp,
-    vector,
-)
+from app.resolve.architectures.common_weights import linear, plain_mlp, vector
 from app.resolve.architectures.fields import MAX_LAYERS, Config
 
 

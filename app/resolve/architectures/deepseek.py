@@ -3,12 +3,7 @@
 from app.core.model import ModelShape
 from app.resolve.architectures import family
 from app.resolve.architectures.blocks_moe import feed_forward, read_moe, sparse_layers
-from app.resolve.architectures.common_shape import (
-    Dims,
-    attention_part,
-    read_dims,
-    uniform_groups,
-)
+from app.resolve.architectures.common_shape import Dims, attention_part, read_dims, uniform_groups
 from app.resolve.architectures.fields import Config
 from app.resolve.architectures.llama_like import llama_like
 from app.resolve.architectures.mla import mla_decoder, read_latent

@@ -5,12 +5,7 @@ from app.core.model import ModelShape
 from app.core.precision import MXFP4, Precision, precision
 from app.resolve.architectures import family
 from app.resolve.architectures.blocks_moe import drafts, mtp_layers, read_moe
-from app.resolve.architectures.common_shape import (
-    Dims,
-    group_layers,
-    model_shape,
-    read_dims,
-)
+from app.resolve.architectures.common_shape import Dims, group_layers, model_shape, read_dims
 from app.resolve.architectures.deepseek_v4_weights import INDEXED_RATIO, Sizes, v4_weights
 from app.resolve.architectures.fields import Config
 

@@ -7,12 +7,7 @@ from app.core.inventory import Part, Split, Weight
 from app.core.precision import FLOAT32, Precision
 from app.resolve.architectures.blocks_moe import Moe, as_mtp, correction
 from app.resolve.architectures.common_shape import Dims
-from app.resolve.architectures.common_weights import (
-    linear,
-    norms,
-    vector,
-    vocabulary,
-)
+from app.resolve.architectures.common_weights import linear, norms, vector, vocabulary
 from app.resolve.architectures.llama_like import mixture
 
 INDEXED_RATIO = 4

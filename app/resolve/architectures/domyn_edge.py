@@ -12,12 +12,7 @@ from app.resolve.architectures.common_shape import (
     model_shape,
     read_dims,
 )
-from app.resolve.architectures.common_weights import (
-    attention,
-    norms,
-    vector,
-    vocabulary,
-)
+from app.resolve.architectures.common_weights import attention, norms, vector, vocabulary
 from app.resolve.architectures.fields import Config
 from app.resolve.architectures.llama_like import Names, dense_mlp
 

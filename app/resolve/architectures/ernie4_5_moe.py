@@ -6,17 +6,8 @@ from app.core.inventory import Part, Weight
 from app.core.model import ModelShape
 from app.resolve.architectures import family
 from app.resolve.architectures.blocks_moe import as_mtp, drafts, mtp_layers, read_moe
-from app.resolve.architectures.common_shape import (
-    Dims,
-    attention_part,
-    read_dims,
-)
-from app.resolve.architectures.common_weights import (
-    attention,
-    linear,
-    norms,
-    vector,
-)
+from app.resolve.architectures.common_shape import Dims, attention_part, read_dims
+from app.resolve.architectures.common_weights import attention, linear, norms, vector
 from app.resolve.architectures.fields import Config
 from app.resolve.architectures.gqa_moe import moe_decoder
 from app.resolve.architectures.llama_like import dense_mlp

@@ -5,17 +5,8 @@ from dataclasses import replace
 from app.core.inventory import Part, Weight
 from app.core.model import LayerGroup, ModelShape
 from app.resolve.architectures import family
-from app.resolve.architectures.common_shape import (
-    Dims,
-    attention_part,
-    read_dims,
-)
-from app.resolve.architectures.common_weights import (
-    attention,
-    linear,
-    norms,
-    vector,
-)
+from app.resolve.architectures.common_shape import Dims, attention_part, read_dims
+from app.resolve.architectures.common_weights import attention, linear, norms, vector
 from app.resolve.architectures.fields import MAX_LAYERS, Config
 from app.resolve.architectures.llama_like import (
     LLAMA,

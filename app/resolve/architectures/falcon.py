@@ -5,11 +5,7 @@ from dataclasses import replace
 from app.core.model import ModelShape
 from app.core.weights import STORED_TIED_HEAD
 from app.resolve.architectures import family
-from app.resolve.architectures.common_shape import (
-    HEADS,
-    HIDDEN,
-    read_dims,
-)
+from app.resolve.architectures.common_shape import HEADS, HIDDEN, read_dims
 from app.resolve.architectures.fields import Config
 from app.resolve.architectures.llama_like import Names, llama_like
 

@@ -9,12 +9,7 @@ from app.resolve.architectures.common_shape import (
     read_dims,
     uniform_groups,
 )
-from app.resolve.architectures.common_weights import (
-    attention,
-    norms,
-    vector,
-    vocabulary,
-)
+from app.resolve.architectures.common_weights import attention, norms, vector, vocabulary
 from app.resolve.architectures.fields import Config
 from app.resolve.architectures.jamba import FEED_FORWARD
 from app.resolve.architectures.llama_like import dense_mlp

@@ -7,12 +7,7 @@ from app.core.model import LayerGroup, ModelShape
 from app.resolve.architectures import family
 from app.resolve.architectures.blocks_encoder import array, conv, mlp_layers
 from app.resolve.architectures.blocks_mobilenet import mobilenet_v5
-from app.resolve.architectures.common_shape import (
-    Dims,
-    attention_part,
-    model_shape,
-    read_dims,
-)
+from app.resolve.architectures.common_shape import Dims, attention_part, model_shape, read_dims
 from app.resolve.architectures.common_weights import (
     attention,
     gated_mlp,

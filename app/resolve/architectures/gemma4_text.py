@@ -7,12 +7,7 @@ from typing import Any
 from app.core.inventory import Part, Split, Weight
 from app.core.model import LayerGroup, ModelShape
 from app.resolve.architectures import family
-from app.resolve.architectures.common_shape import (
-    Dims,
-    attention_part,
-    model_shape,
-    read_dims,
-)
+from app.resolve.architectures.common_shape import Dims, attention_part, model_shape, read_dims
 from app.resolve.architectures.common_weights import (
     attention,
     gated_mlp,

@@ -13,18 +13,8 @@ from app.resolve.architectures.blocks_moe import (
     drafts,
     mtp_module,
 )
-from app.resolve.architectures.common_shape import (
-    HEADS,
-    HIDDEN,
-    Dims,
-    attention_part,
-)
-from app.resolve.architectures.common_weights import (
-    attention,
-    linear,
-    norms,
-    vector,
-)
+from app.resolve.architectures.common_shape import HEADS, HIDDEN, Dims, attention_part
+from app.resolve.architectures.common_weights import attention, linear, norms, vector
 from app.resolve.architectures.fields import Config
 from app.resolve.architectures.llama_like import (
     LLAMA,

@@ -7,12 +7,7 @@ from app.core.inventory import Part, Split, Weight
 from app.core.model import ModelShape
 from app.resolve.architectures import family
 from app.resolve.architectures.common_shape import Dims, read_dims
-from app.resolve.architectures.common_weights import (
-    linear,
-    routed_experts,
-    router,
-    vector,
-)
+from app.resolve.architectures.common_weights import linear, routed_experts, router, vector
 from app.resolve.architectures.fields import Config
 from app.resolve.architectures.llama_like import LLAMA, layer_windows, llama_like, window_size
 

@@ -11,17 +11,8 @@ from app.resolve.architectures.blocks_state import (
     pick,
     read_mamba2,
 )
-from app.resolve.architectures.common_shape import (
-    attention_part,
-    model_shape,
-    read_dims,
-)
-from app.resolve.architectures.common_weights import (
-    attention,
-    norms,
-    vector,
-    vocabulary,
-)
+from app.resolve.architectures.common_shape import attention_part, model_shape, read_dims
+from app.resolve.architectures.common_weights import attention, norms, vector, vocabulary
 from app.resolve.architectures.fields import Config
 from app.resolve.architectures.granite import granite_experts, granite_shared_mlp
 

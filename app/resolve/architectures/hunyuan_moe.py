@@ -25,12 +25,7 @@ from app.resolve.architectures.common_shape import (
     model_shape,
     read_dims,
 )
-from app.resolve.architectures.common_weights import (
-    attention,
-    norms,
-    vector,
-    vocabulary,
-)
+from app.resolve.architectures.common_weights import attention, norms, vector, vocabulary
 from app.resolve.architectures.fields import Config
 from app.resolve.architectures.gqa_moe import moe_decoder, undeclared_window
 from app.resolve.architectures.llama_like import dense_mlp, mixture

@@ -21,17 +21,8 @@ from app.resolve.architectures.blocks_moe import (
     correction,
     sparse_layers,
 )
-from app.resolve.architectures.common_shape import (
-    Dims,
-    model_shape,
-    read_dims,
-)
-from app.resolve.architectures.common_weights import (
-    linear,
-    norms,
-    vector,
-    vocabulary,
-)
+from app.resolve.architectures.common_shape import Dims, model_shape, read_dims
+from app.resolve.architectures.common_weights import linear, norms, vector, vocabulary
 from app.resolve.architectures.fields import MAX_LAYERS, Config
 from app.resolve.architectures.inkling_towers import towers
 from app.resolve.architectures.llama_like import LLAMA, mixture

@@ -12,17 +12,8 @@ from app.resolve.architectures.blocks_state import (
     pick,
     with_kv_heads,
 )
-from app.resolve.architectures.common_shape import (
-    attention_part,
-    model_shape,
-    read_dims,
-)
-from app.resolve.architectures.common_weights import (
-    attention,
-    norms,
-    vector,
-    vocabulary,
-)
+from app.resolve.architectures.common_shape import attention_part, model_shape, read_dims
+from app.resolve.architectures.common_weights import attention, norms, vector, vocabulary
 from app.resolve.architectures.fields import Config
 from app.resolve.architectures.llama_like import Names, dense_mlp, mixture
 

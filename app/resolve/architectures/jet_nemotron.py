@@ -9,19 +9,8 @@ from app.core.precision import FLOAT32
 from app.core.recurrent import UnitState
 from app.resolve.architectures import family
 from app.resolve.architectures.blocks_state import HYBRID, checked_kinds, kind_groups, pick, small
-from app.resolve.architectures.common_shape import (
-    Dims,
-    attention_part,
-    model_shape,
-    read_dims,
-)
-from app.resolve.architectures.common_weights import (
-    attention,
-    linear,
-    norms,
-    vector,
-    vocabulary,
-)
+from app.resolve.architectures.common_shape import Dims, attention_part, model_shape, read_dims
+from app.resolve.architectures.common_weights import attention, linear, norms, vector, vocabulary
 from app.resolve.architectures.fields import MAX_WIDTH, Config
 from app.resolve.architectures.llama_like import dense_mlp
 

@@ -31,11 +31,7 @@ from app.resolve.architectures.blocks_state import (
     pick,
     state_dtype,
 )
-from app.resolve.architectures.common_shape import (
-    Dims,
-    model_shape,
-    read_dims,
-)
+from app.resolve.architectures.common_shape import Dims, model_shape, read_dims
 from app.resolve.architectures.common_weights import (
     gated_mlp,
     linear,

@@ -17,19 +17,8 @@ from app.resolve.architectures.blocks_state import (
     pick,
     with_kv_heads,
 )
-from app.resolve.architectures.common_shape import (
-    Dims,
-    attention_part,
-    model_shape,
-    read_dims,
-)
-from app.resolve.architectures.common_weights import (
-    attention,
-    linear,
-    norms,
-    vector,
-    vocabulary,
-)
+from app.resolve.architectures.common_shape import Dims, attention_part, model_shape, read_dims
+from app.resolve.architectures.common_weights import attention, linear, norms, vector, vocabulary
 from app.resolve.architectures.fields import MAX_LAYERS, MAX_WIDTH, Config
 from app.resolve.architectures.llama_like import Names, dense_mlp, mixture, window_size
 

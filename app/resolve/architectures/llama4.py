@@ -11,11 +11,7 @@ from app.resolve.architectures.blocks_encoder import (
     layer_norm,
     read_tower,
 )
-from app.resolve.architectures.common_shape import (
-    attention_part,
-    group_layers,
-    read_dims,
-)
+from app.resolve.architectures.common_shape import attention_part, group_layers, read_dims
 from app.resolve.architectures.common_weights import linear
 from app.resolve.architectures.fields import MAX_COUNT, MAX_LAYERS, Config
 from app.resolve.architectures.llama_like import Names, dense_mlp, llama_like, mixture

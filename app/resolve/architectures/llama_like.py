@@ -11,12 +11,7 @@ from dataclasses import dataclass, replace
 from app.core.inventory import Part, Split, Weight
 from app.core.model import LayerGroup, ModelShape
 from app.core.precision import FLOAT32
-from app.resolve.architectures.common_shape import (
-    Dims,
-    attention_part,
-    model_shape,
-    uniform_groups,
-)
+from app.resolve.architectures.common_shape import Dims, attention_part, model_shape, uniform_groups
 from app.resolve.architectures.common_weights import (
     attention,
     gated_mlp,

@@ -5,11 +5,7 @@ from collections.abc import Sequence
 from app.core.inventory import Part, Split
 from app.core.model import LayerGroup, ModelShape
 from app.resolve.architectures import family
-from app.resolve.architectures.common_shape import (
-    Dims,
-    attention_part,
-    read_dims,
-)
+from app.resolve.architectures.common_shape import Dims, attention_part, read_dims
 from app.resolve.architectures.common_weights import linear, vector
 from app.resolve.architectures.fields import MAX_LAYERS, Config
 from app.resolve.architectures.llama_like import (

@@ -4,16 +4,8 @@ from app.core.inventory import Part, Weight
 from app.core.model import ModelShape
 from app.resolve.architectures import family
 from app.resolve.architectures.blocks_moe import as_mtp, drafts, mtp_layers
-from app.resolve.architectures.common_shape import (
-    Dims,
-    attention_part,
-    read_dims,
-)
-from app.resolve.architectures.common_weights import (
-    attention,
-    linear,
-    norms,
-)
+from app.resolve.architectures.common_shape import Dims, attention_part, read_dims
+from app.resolve.architectures.common_weights import attention, linear, norms
 from app.resolve.architectures.fields import Config
 from app.resolve.architectures.llama_like import dense_mlp, llama_like, window_size
 

@@ -17,12 +17,7 @@ from app.resolve.architectures.blocks_state import (
     pick,
     with_kv_heads,
 )
-from app.resolve.architectures.common_shape import (
-    Dims,
-    attention_part,
-    model_shape,
-    read_dims,
-)
+from app.resolve.architectures.common_shape import Dims, attention_part, model_shape, read_dims
 from app.resolve.architectures.common_weights import (
     attention,
     gated_mlp,

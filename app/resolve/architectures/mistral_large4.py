@@ -8,18 +8,8 @@ from app.core.model import ModelShape
 from app.resolve.architectures import family
 from app.resolve.architectures.blocks_moe import chosen, feed_forward, read_moe, sparse_layers
 from app.resolve.architectures.blocks_vision import tower_of
-from app.resolve.architectures.common_shape import (
-    Dims,
-    group_layers,
-    model_shape,
-    read_dims,
-)
-from app.resolve.architectures.common_weights import (
-    linear,
-    norms,
-    vector,
-    vocabulary,
-)
+from app.resolve.architectures.common_shape import Dims, group_layers, model_shape, read_dims
+from app.resolve.architectures.common_weights import linear, norms, vector, vocabulary
 from app.resolve.architectures.deepseek_v32 import own_indexers
 from app.resolve.architectures.fields import Config
 from app.resolve.architectures.mistral3 import patch_merger

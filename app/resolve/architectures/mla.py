@@ -14,12 +14,7 @@ from app.resolve.architectures.blocks_moe import (
     mtp_module,
     routed_mlp,
 )
-from app.resolve.architectures.common_shape import (
-    Dims,
-    group_layers,
-    model_shape,
-    uniform_groups,
-)
+from app.resolve.architectures.common_shape import Dims, group_layers, model_shape, uniform_groups
 from app.resolve.architectures.common_weights import (
     linear,
     mla_attention,

@@ -15,12 +15,7 @@ from app.resolve.architectures.blocks_encoder import (
     patch_conv,
     read_tower,
 )
-from app.resolve.architectures.common_shape import (
-    Dims,
-    attention_part,
-    model_shape,
-    read_dims,
-)
+from app.resolve.architectures.common_shape import Dims, attention_part, model_shape, read_dims
 from app.resolve.architectures.common_weights import (
     attention,
     gated_mlp,

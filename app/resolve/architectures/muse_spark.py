@@ -9,13 +9,7 @@ from app.resolve.architectures import family
 from app.resolve.architectures.blocks_encoder import array, layer_norm
 from app.resolve.architectures.blocks_moe import chosen, correction, read_moe, sparse_layers
 from app.resolve.architectures.common_shape import Dims, read_dims
-from app.resolve.architectures.common_weights import (
-    linear,
-    norms,
-    routed_experts,
-    router,
-    vector,
-)
+from app.resolve.architectures.common_weights import linear, norms, routed_experts, router, vector
 from app.resolve.architectures.fields import Config
 from app.resolve.architectures.llama_like import (
     LLAMA,

@@ -14,12 +14,7 @@ from app.core.model import LayerGroup, ModelShape
 from app.resolve.architectures import family
 from app.resolve.architectures.blocks_moe import Moe, as_mtp, correction
 from app.resolve.architectures.blocks_state import HYBRID, Mamba2, state_dtype, with_kv_heads
-from app.resolve.architectures.common_shape import (
-    Dims,
-    attention_part,
-    model_shape,
-    read_dims,
-)
+from app.resolve.architectures.common_shape import Dims, attention_part, model_shape, read_dims
 from app.resolve.architectures.common_weights import (
     attention,
     linear,

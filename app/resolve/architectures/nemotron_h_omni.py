@@ -5,11 +5,7 @@ from typing import Any
 from app.core.inventory import Part, Split, Weight
 from app.core.model import ModelShape
 from app.resolve.architectures import family
-from app.resolve.architectures.common_weights import (
-    linear,
-    plain_mlp,
-    vector,
-)
+from app.resolve.architectures.common_weights import linear, plain_mlp, vector
 from app.resolve.architectures.fields import MAX_LAYERS, MAX_WIDTH, Config
 from app.resolve.architectures.multimodal import multimodal, text_model
 

@@ -11,17 +11,8 @@ from app.resolve.architectures.blocks_state import (
     kind_groups,
     pick,
 )
-from app.resolve.architectures.common_shape import (
-    attention_part,
-    model_shape,
-    read_dims,
-)
-from app.resolve.architectures.common_weights import (
-    attention,
-    norms,
-    vector,
-    vocabulary,
-)
+from app.resolve.architectures.common_shape import attention_part, model_shape, read_dims
+from app.resolve.architectures.common_weights import attention, norms, vector, vocabulary
 from app.resolve.architectures.fields import Config
 from app.resolve.architectures.llama_like import dense_mlp
 

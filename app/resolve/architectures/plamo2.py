@@ -15,13 +15,7 @@ from app.resolve.architectures.common_shape import (
     model_shape,
     read_dims,
 )
-from app.resolve.architectures.common_weights import (
-    attention,
-    linear,
-    norms,
-    vector,
-    vocabulary,
-)
+from app.resolve.architectures.common_weights import attention, linear, norms, vector, vocabulary
 from app.resolve.architectures.fields import MAX_LAYERS, Config
 from app.resolve.architectures.llama_like import Names, dense_mlp
 

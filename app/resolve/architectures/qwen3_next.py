@@ -18,19 +18,8 @@ from app.resolve.architectures.blocks_state import (
     state_dtype,
     with_kv_heads,
 )
-from app.resolve.architectures.common_shape import (
-    Dims,
-    attention_part,
-    model_shape,
-    read_dims,
-)
-from app.resolve.architectures.common_weights import (
-    attention,
-    linear,
-    norms,
-    vector,
-    vocabulary,
-)
+from app.resolve.architectures.common_shape import Dims, attention_part, model_shape, read_dims
+from app.resolve.architectures.common_weights import attention, linear, norms, vector, vocabulary
 from app.resolve.architectures.fields import Config
 from app.resolve.architectures.llama_like import dense_mlp, mixture
 

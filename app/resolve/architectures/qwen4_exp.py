@@ -21,17 +21,8 @@ from app.resolve.architectures.blocks_state import (
     state_dtype,
     with_kv_heads,
 )
-from app.resolve.architectures.common_shape import (
-    Dims,
-    attention_part,
-    model_shape,
-    read_dims,
-)
-from app.resolve.architectures.common_weights import (
-    linear,
-    vector,
-    vocabulary,
-)
+from app.resolve.architectures.common_shape import Dims, attention_part, model_shape, read_dims
+from app.resolve.architectures.common_weights import linear, vector, vocabulary
 from app.resolve.architectures.fields import MAX_LAYERS, MAX_WIDTH, Config
 from app.resolve.architectures.multimodal import multimodal
 from app.resolve.architectures.qwen3_next import gated_attention, qwen_mixture

@@ -9,11 +9,7 @@ from app.core.precision import FLOAT32
 from app.core.recurrent import UnitState
 from app.resolve.architectures import family
 from app.resolve.architectures.blocks_state import HYBRID, kind_groups, pick, small
-from app.resolve.architectures.common_shape import (
-    attention_part,
-    model_shape,
-    read_dims,
-)
+from app.resolve.architectures.common_shape import attention_part, model_shape, read_dims
 from app.resolve.architectures.common_weights import (
     attention,
     gated_mlp,

@@ -13,12 +13,7 @@ from app.resolve.architectures.common_shape import (
     read_dims,
     uniform_groups,
 )
-from app.resolve.architectures.common_weights import (
-    linear,
-    norms,
-    vector,
-    vocabulary,
-)
+from app.resolve.architectures.common_weights import linear, norms, vector, vocabulary
 from app.resolve.architectures.fields import Config
 from app.resolve.architectures.llama_like import (
     LLAMA,

@@ -9,18 +9,8 @@ from app.core.model import LayerGroup, ModelShape
 from app.resolve.architectures import family
 from app.resolve.architectures.blocks_encoder import conv, encoder_layers, layer_norm
 from app.resolve.architectures.blocks_seq2seq import ENCODER_DECODER, attention_weights
-from app.resolve.architectures.common_shape import (
-    Dims,
-    model_shape,
-    read_dims,
-)
-from app.resolve.architectures.common_weights import (
-    attention,
-    gated_mlp,
-    linear,
-    norms,
-    vector,
-)
+from app.resolve.architectures.common_shape import Dims, model_shape, read_dims
+from app.resolve.architectures.common_weights import attention, gated_mlp, linear, norms, vector
 from app.resolve.architectures.fields import MAX_LAYERS, Config
 from app.resolve.architectures.llama_like import every_nth_full, layer_windows, window_size
 from app.resolve.architectures.multimodal import MULTIMODAL

@@ -6,11 +6,7 @@ from app.core.inventory import Part, Split, Weight
 from app.core.model import LayerGroup, ModelShape
 from app.resolve.architectures import family
 from app.resolve.architectures.blocks_moe import drafts, mtp_layers
-from app.resolve.architectures.common_shape import (
-    Dims,
-    attention_part,
-    read_dims,
-)
+from app.resolve.architectures.common_shape import Dims, attention_part, read_dims
 from app.resolve.architectures.common_weights import linear, vector
 from app.resolve.architectures.fields import Config
 from app.resolve.architectures.llama_like import (

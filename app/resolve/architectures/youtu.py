@@ -3,11 +3,7 @@
 from app.core.cache import FullAttention
 from app.core.model import ModelShape
 from app.resolve.architectures import family
-from app.resolve.architectures.common_shape import (
-    model_shape,
-    read_dims,
-    uniform_groups,
-)
+from app.resolve.architectures.common_shape import model_shape, read_dims, uniform_groups
 from app.resolve.architectures.common_weights import (
     gated_mlp,
     mla_attention,

@@ -21,18 +21,8 @@ from app.resolve.architectures.blocks_state import (
     kind_groups,
     pick,
 )
-from app.resolve.architectures.common_shape import (
-    Dims,
-    attention_part,
-    model_shape,
-    read_dims,
-)
-from app.resolve.architectures.common_weights import (
-    linear,
-    norms,
-    vector,
-    vocabulary,
-)
+from app.resolve.architectures.common_shape import Dims, attention_part, model_shape, read_dims
+from app.resolve.architectures.common_weights import linear, norms, vector, vocabulary
 from app.resolve.architectures.fields import Config
 from app.resolve.architectures.jamba import FEED_FORWARD
 from app.resolve.architectures.llama_like import dense_mlp
