@@ -5,20 +5,19 @@ a residual taken from blocks of earlier layers.
 from app.core.model import ModelShape
 from app.resolve.architectures import family
 from app.resolve.architectures.blocks_moe import Moe, correction
-from app.resolve.architectures.blocks_state import (
+from app.resolve.architectures.blocks_state import KimiDelta
+from app.resolve.architectures.common_shape import attention_part, read_dims
+from app.resolve.architectures.common_weights import norms, vector
+from app.resolve.architectures.fields import Config
+from app.resolve.architectures.hybrid import (
     FULL,
-    HYBRID,
     LINEAR,
-    KimiDelta,
+    hybrid_decoder,
     interval_kinds,
-    kind_groups,
     pick,
 )
-from app.resolve.architectures.common_shape import attention_part, model_shape, read_dims
-from app.resolve.architectures.common_weights import norms, vector, vocabulary
-from app.resolve.architectures.fields import Config
 from app.resolve.architectures.llama_like import mixture
-from app.resolve.architectures.qwen3_next import NORMS, gated_attention
+from app.resolve.architectures.qwen3_next import gated_attention
 
 
 @family("alice_ai", architectures=("AliceAIForCausalLM",))
@@ -48,14 +47,12 @@ def alice_ai(config: Config) -> ModelShape:
     root = config.prefix + "model."
     at = root + "layers.{layer}"
     layers = dims.all_layers
-    return model_shape(
+    return hybrid_decoder(
         config,
         dims,
-        groups=kind_groups(
-            kinds, {FULL: (attention_part(dims),), LINEAR: (delta.part(),)}, dims.heads
-        ),
-        weights=[
-            *vocabulary(dims, prefix=config.prefix),
+        kinds,
+        {FULL: (attention_part(dims),), LINEAR: (delta.part(),)},
+        [
             *delta.weights(f"{at}.linear_attn", recurrent),
             *gated_attention(config, dims, at, full),
             *mixture(
@@ -70,11 +67,9 @@ def alice_ai(config: Config) -> ModelShape:
                 shared_gate="shared_expert_gate",
             ),
             *correction(at, moe, layers),
-            *norms(at, dims.hidden, layers, *NORMS, "mlp_res_proj", "mlp_res_norm_weight"),
+            *norms(at, dims.hidden, layers, "mlp_res_proj", "mlp_res_norm_weight"),
             *norms(at, dims.hidden, layers[1:], "attn_res_proj", "attn_res_norm_weight"),
             vector(root + "final_res_proj", dims.hidden),
             vector(root + "final_res_norm_weight", dims.hidden),
-            vector(root + "norm", dims.hidden),
         ],
-        traits=(HYBRID,),
     )

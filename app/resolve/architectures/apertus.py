@@ -8,7 +8,13 @@ from app.resolve.architectures import family
 from app.resolve.architectures.common_shape import read_dims
 from app.resolve.architectures.common_weights import vector
 from app.resolve.architectures.fields import Config
-from app.resolve.architectures.llama_like import Names, layer_windows, llama_like, window_size
+from app.resolve.architectures.llama_like import (
+    Names,
+    attention_bias,
+    layer_windows,
+    llama_like,
+    window_size,
+)
 
 APERTUS = Names(
     norms=("attention_layernorm", "feedforward_layernorm"), mlp=("up_proj", "down_proj")
@@ -50,15 +56,13 @@ def _apertus(config: Config, *, vocab: int) -> ModelShape:
         vocab=vocab,
         max_positions=65536,
     )
-    bias = config.boolean("attention_bias", default=False)
     at = APERTUS.at(config)
     return llama_like(
         config,
         dims,
         names=APERTUS,
         windows=layer_windows(config, dims.layers, window_size(config)),
-        qkv_bias=bias,
-        out_bias=bias,
+        **attention_bias(config),
         qk_norm=(dims.head_dim, dims.head_dim),
         extra=[
             vector(f"{at}.mlp.act_fn.{name}", 1, part=Part.MLP, layers=dims.all_layers)

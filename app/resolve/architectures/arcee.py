@@ -8,6 +8,7 @@ from app.resolve.architectures.common_weights import linear
 from app.resolve.architectures.fields import Config
 from app.resolve.architectures.llama_like import (
     Names,
+    attention_bias,
     dense_mlp,
     every_nth_full,
     layer_windows,
@@ -39,13 +40,11 @@ def arcee(config: Config) -> ModelShape:
         vocab=32000,
         max_positions=4096,
     )
-    bias = config.boolean("attention_bias", default=False)
     return llama_like(
         config,
         dims,
         names=UNGATED,
-        qkv_bias=bias,
-        out_bias=bias,
+        **attention_bias(config),
         mlp_bias=config.boolean("mlp_bias", default=False),
     )
 
@@ -75,7 +74,6 @@ def afmoe(config: Config) -> ModelShape:
     first = min(config.integer("num_dense_layers", default=1, minimum=0), dims.layers)
     width = config.integer("moe_intermediate_size", default=1408)
     shared = config.integer("num_shared_experts", default=2, minimum=0)
-    bias = config.boolean("attention_bias", default=False)
     at = SANDWICH.at(config)
     gate = linear(
         f"{at}.self_attn.gate_proj",
@@ -90,8 +88,7 @@ def afmoe(config: Config) -> ModelShape:
         dims,
         names=SANDWICH,
         windows=windows,
-        qkv_bias=bias,
-        out_bias=bias,
+        **attention_bias(config),
         qk_norm=(dims.head_dim, dims.head_dim),
         mlp=[
             *dense_mlp(at, dims, range(first)),

@@ -21,22 +21,21 @@ from app.resolve.architectures.blocks_moe import (
     mtp_module,
     read_moe,
 )
-from app.resolve.architectures.blocks_state import (
+from app.resolve.architectures.blocks_state import KimiDelta
+from app.resolve.architectures.common_shape import Dims, attention_part, read_dims
+from app.resolve.architectures.common_weights import attention, linear, norms, vector
+from app.resolve.architectures.fields import Config
+from app.resolve.architectures.hybrid import (
     FULL,
-    HYBRID,
     LINEAR,
-    KimiDelta,
     checked_kinds,
-    kind_groups,
+    hybrid_decoder,
     pick,
 )
-from app.resolve.architectures.common_shape import Dims, attention_part, model_shape, read_dims
-from app.resolve.architectures.common_weights import attention, linear, norms, vector, vocabulary
-from app.resolve.architectures.fields import Config
-from app.resolve.architectures.llama_like import dense_mlp, mixture
+from app.resolve.architectures.llama_like import Names, dense_mlp, mixture
 from app.resolve.architectures.mla import latent_attention, latent_part, read_latent
 
-NORMS = ("input_layernorm", "post_attention_layernorm")
+BAILING = Names(embed="model.word_embeddings")
 MODULE = "attention"
 HEAD_WISE, ELEMENT_WISE = "head_wise", "element_wise"
 
@@ -157,31 +156,27 @@ def _model(config: Config, dims: Dims, attends: Kind, recurs: Kind) -> ModelShap
     first = config.integer("first_k_dense_replace", default=2, minimum=0)
     sparse = dims.all_layers[first:] if moe.num_experts else ()
     dense = tuple(i for i in dims.all_layers if i not in set(sparse))
-    root = config.prefix + "model."
-    at = root + "layers.{layer}"
+    at = BAILING.at(config)
     modules = mtp_layers(config, dims)
-    attended = pick(kinds, FULL)
     block = [
         *(full(at, modules) if modules else ()),
         *_experts(at, dims, moe, modules),
-        *norms(at, dims.hidden, modules, *NORMS),
+        *norms(at, dims.hidden, modules, *BAILING.norms),
     ]
-    return model_shape(
+    return hybrid_decoder(
         config,
         dims,
-        groups=kind_groups(kinds, {FULL: (cached,), LINEAR: (state,)}, dims.heads),
-        draft_groups=drafts(modules, dims.heads, cached),
-        weights=[
-            *vocabulary(dims, prefix=config.prefix, embed="model.word_embeddings"),
+        kinds,
+        {FULL: (cached,), LINEAR: (state,)},
+        [
             *recurrent(at, pick(kinds, LINEAR)),
-            *(full(at, attended) if attended else ()),
+            *(full(at, attended) if (attended := pick(kinds, FULL)) else ()),
             *dense_mlp(at, dims, dense),
             *_experts(at, dims, moe, sparse),
-            *norms(at, dims.hidden, dims.all_layers, *NORMS),
-            vector(root + "norm", dims.hidden),
             *mtp_module(at, dims, modules, block, vocabulary=False),
         ],
-        traits=(HYBRID,),
+        names=BAILING,
+        draft_groups=drafts(modules, dims.heads, cached),
     )
 
 

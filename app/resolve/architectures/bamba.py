@@ -2,18 +2,17 @@
 
 from app.core.model import ModelShape
 from app.resolve.architectures import family
-from app.resolve.architectures.blocks_state import (
+from app.resolve.architectures.blocks_state import read_mamba2
+from app.resolve.architectures.common_shape import attention_part, read_dims
+from app.resolve.architectures.common_weights import attention
+from app.resolve.architectures.fields import MAX_LAYERS, Config
+from app.resolve.architectures.hybrid import (
     FULL,
-    HYBRID,
     LINEAR,
-    kind_groups,
+    hybrid_decoder,
     pick,
-    read_mamba2,
     with_kv_heads,
 )
-from app.resolve.architectures.common_shape import attention_part, model_shape, read_dims
-from app.resolve.architectures.common_weights import attention, norms, vector, vocabulary
-from app.resolve.architectures.fields import MAX_LAYERS, Config
 from app.resolve.architectures.jamba import FEED_FORWARD
 from app.resolve.architectures.llama_like import dense_mlp
 
@@ -32,23 +31,14 @@ def bamba(config: Config) -> ModelShape:
     )
     named = set(config.integers("attn_layer_indices", maximum=MAX_LAYERS) or ())
     kinds = [FULL if i in named else LINEAR for i in dims.all_layers]
-    full = pick(kinds, FULL)
     mixer = read_mamba2(config, dims.hidden, heads=128, groups=1, state=256)
     bias = config.boolean("attention_bias", default=False)
     mlp_bias = config.boolean("mlp_bias", default=False)
     at = config.prefix + "model.layers.{layer}"
     parts = {FULL: (attention_part(dims),), LINEAR: (mixer.part(),)}
-    return model_shape(
-        config,
-        dims,
-        groups=kind_groups(kinds, parts, dims.heads),
-        weights=[
-            *vocabulary(dims, prefix=config.prefix),
-            *(attention(at, dims, full, bias=bias, out_bias=bias) if full else ()),
-            *mixer.weights(f"{at}.mamba", pick(kinds, LINEAR)),
-            *dense_mlp(at, dims, dims.all_layers, names=FEED_FORWARD, bias=mlp_bias),
-            *norms(at, dims.hidden, dims.all_layers, "input_layernorm", "pre_ff_layernorm"),
-            vector(config.prefix + "model.final_layernorm", dims.hidden),
-        ],
-        traits=(HYBRID,),
-    )
+    weights = [
+        *attention(at, dims, pick(kinds, FULL), bias=bias, out_bias=bias),
+        *mixer.weights(f"{at}.mamba", pick(kinds, LINEAR)),
+        *dense_mlp(at, dims, dims.all_layers, names=FEED_FORWARD, bias=mlp_bias),
+    ]
+    return hybrid_decoder(config, dims, kinds, parts, weights, names=FEED_FORWARD)

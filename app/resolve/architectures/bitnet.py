@@ -5,7 +5,7 @@ from app.resolve.architectures import family
 from app.resolve.architectures.common_shape import read_dims
 from app.resolve.architectures.common_weights import vector
 from app.resolve.architectures.fields import Config
-from app.resolve.architectures.llama_like import LLAMA, llama_like
+from app.resolve.architectures.llama_like import LLAMA, attention_bias, llama_like
 
 
 @family("bitnet", architectures=("BitNetForCausalLM", "BitnetForCausalLM"))
@@ -21,13 +21,11 @@ def bitnet(config: Config) -> ModelShape:
         vocab=128256,
         max_positions=2048,
     )
-    bias = config.boolean("attention_bias", default=False)
     at = LLAMA.at(config)
     return llama_like(
         config,
         dims,
-        qkv_bias=bias,
-        out_bias=bias,
+        **attention_bias(config),
         extra=[
             vector(f"{at}.self_attn.attn_sub_norm", dims.hidden, layers=dims.all_layers),
             vector(f"{at}.mlp.ffn_sub_norm", dims.intermediate, layers=dims.all_layers),

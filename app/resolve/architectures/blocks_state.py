@@ -1,17 +1,16 @@
-"""Weights of layers that keep a recurrent state, and common readings of hybrid configs.
+"""Layers that keep a recurrent state: their sizes, what they keep, and their weights.
 
-As in `blocks`: shapes are (out, in), names those of published checkpoints, `at` the path of a
-layer. Functions return nothing for no layers. What a state costs is in `app.core.recurrent`.
+As in `common_weights`: shapes are (out, in), names those of published checkpoints, `at` the path of
+a layer. Functions return nothing for no layers. What a state costs is in `app.core.recurrent`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil
 from typing import Any
 
 from app.core.cache import CachePart
 from app.core.inventory import Part, Split, Weight
-from app.core.model import LayerGroup
 from app.core.precision import Precision, precision
 from app.core.recurrent import (
     GatedDeltaState,
@@ -20,67 +19,14 @@ from app.core.recurrent import (
     Mamba2State,
     ShortConvState,
 )
-from app.resolve.architectures.common_shape import KV_HEADS
 from app.resolve.architectures.common_weights import linear, vector
 from app.resolve.architectures.fields import Config
-
-HYBRID = "hybrid_state"
-
-LINEAR = "linear_attention"
-FULL = "full_attention"
-LEGACY = {"mamba": LINEAR, "attention": FULL}
-
-
-def with_kv_heads(config: Config, default: int) -> Config:
-    """`config` with the class's KV head count where the file has no such key at all; a null means
-    one KV head a query head.
-    """
-    if any(name in config.data for name in KV_HEADS):
-        return config
-    return config.overlay(num_key_value_heads=default)
-
-
-def pick(kinds: Sequence[str], *wanted: str) -> tuple[int, ...]:
-    """Indices of the layers whose kind is one of `wanted`."""
-    return tuple(index for index, kind in enumerate(kinds) if kind in wanted)
-
-
-def kind_groups(
-    kinds: Sequence[str], parts: Mapping[str, tuple[CachePart, ...]], heads: int
-) -> tuple[LayerGroup, ...]:
-    """Layers of the same kind together, in order of first appearance; `parts` by kind."""
-    members: dict[str, list[int]] = {}
-    for index, kind in enumerate(kinds):
-        members.setdefault(kind, []).append(index)
-    return tuple(
-        LayerGroup(layers=tuple(layers), parts=parts[kind], num_attention_heads=heads)
-        for kind, layers in members.items()
-    )
 
 
 def state_dtype(config: Config, *names: str, default: str | None = None) -> Precision | None:
     """The precision a config states for its recurrent state; None: the model's own."""
     name = config.text(*names, default=default or "")
     return precision(name, field=f"config.{names[0]}") if name and name != "auto" else None
-
-
-def checked_kinds(
-    config: Config, name: str, kinds: list[str], layers: int, *known: str
-) -> list[str]:
-    """A list of layer kinds, one a layer, each of them known; older names become today's."""
-    kinds = [LEGACY.get(kind, kind) for kind in config.per_layer(kinds, name, layers)]
-    if unknown := sorted(set(kinds).difference(known)):
-        raise config.fail(name, f"has kinds this family does not know: {unknown}"[:200])
-    return kinds
-
-
-def interval_kinds(config: Config, layers: int, *, interval: int = 4) -> list[str]:
-    """`layer_types`, or full attention in the last of every `full_attention_interval` layers."""
-    kinds = config.texts("layer_types", "layers_block_type")
-    if kinds is None:
-        every = config.integer("full_attention_interval", default=interval)
-        return [LINEAR if (i + 1) % every else FULL for i in range(layers)]
-    return checked_kinds(config, "layer_types", kinds, layers, LINEAR, FULL)
 
 
 def small(name: str, *shape: int, layers: Sequence[int], bias: int = 0) -> Weight:

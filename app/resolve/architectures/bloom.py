@@ -5,7 +5,7 @@ from app.resolve.architectures import family
 from app.resolve.architectures.common_shape import HIDDEN, read_dims
 from app.resolve.architectures.common_weights import vector
 from app.resolve.architectures.fields import Config
-from app.resolve.architectures.llama_like import Names, llama_like
+from app.resolve.architectures.llama_like import EVERY_BIAS, Names, llama_like
 
 BLOOM = Names(
     layer="transformer.h.{layer}",
@@ -31,10 +31,7 @@ def bloom(config: Config) -> ModelShape:
         config,
         dims,
         names=BLOOM,
-        qkv_bias=True,
-        out_bias=True,
-        mlp_bias=True,
-        norm_bias=True,
+        **EVERY_BIAS,
         extra=[vector(norm, dims.hidden, bias=True)],
         traits=("alibi",),
     )

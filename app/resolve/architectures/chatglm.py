@@ -8,7 +8,7 @@ from app.resolve.architectures import family
 from app.resolve.architectures.cogvlm import eva_clip
 from app.resolve.architectures.common_shape import HIDDEN, read_dims
 from app.resolve.architectures.fields import Config
-from app.resolve.architectures.llama_like import Names, llama_like
+from app.resolve.architectures.llama_like import EVERY_BIAS, Names, llama_like
 from app.resolve.architectures.multimodal import multimodal
 
 FUSED = ("query_key_value", "query_key_value", "query_key_value", "dense")
@@ -64,10 +64,7 @@ def _first(config: Config) -> ModelShape:
         config,
         dims,
         names=FIRST,
-        qkv_bias=True,
-        out_bias=True,
-        mlp_bias=True,
-        norm_bias=True,
+        **EVERY_BIAS,
     )
 
 

@@ -6,6 +6,7 @@ from app.resolve.architectures.common_shape import Dims, read_dims
 from app.resolve.architectures.fields import Config
 from app.resolve.architectures.llama_like import (
     Names,
+    attention_bias,
     dense_mlp,
     every_nth_full,
     layer_windows,
@@ -43,15 +44,13 @@ def _window(config: Config) -> int | None:
 def cohere(config: Config) -> ModelShape:
     """Attention and MLP in parallel after one norm. Defaults: CohereConfig."""
     dims = _dims(config)
-    bias = config.boolean("attention_bias", default=False)
     normed = config.boolean("use_qk_norm", default=False)
     sizes = (dims.heads * dims.head_dim, dims.kv_heads * dims.head_dim)
     return llama_like(
         config,
         dims,
         names=COHERE,
-        qkv_bias=bias,
-        out_bias=bias,
+        **attention_bias(config),
         qk_norm=sizes if normed else None,
     )
 
@@ -64,8 +63,7 @@ def cohere2(config: Config) -> ModelShape:
     windows = layer_windows(
         config, dims.layers, _window(config), default=every_nth_full(dims.layers, period)
     )
-    bias = config.boolean("attention_bias", default=False)
-    return llama_like(config, dims, names=COHERE, windows=windows, qkv_bias=bias, out_bias=bias)
+    return llama_like(config, dims, names=COHERE, windows=windows, **attention_bias(config))
 
 
 @family("cohere2_moe", architectures=("Cohere2MoeForCausalLM",))
@@ -89,14 +87,12 @@ def cohere2_moe(config: Config) -> ModelShape:
     at = COHERE.at(config)
     shared = config.integer("num_shared_experts", default=0, minimum=0)
     lead_width = config.integer("prefix_dense_intermediate_size", default=dims.intermediate)
-    bias = config.boolean("attention_bias", default=False)
     return llama_like(
         config,
         dims,
         names=COHERE,
         windows=layer_windows(config, layers, _window(config), default=pattern),
-        qkv_bias=bias,
-        out_bias=bias,
+        **attention_bias(config),
         mlp=[
             *dense_mlp(at, dims, dense, intermediate=lead_width),
             *mixture(

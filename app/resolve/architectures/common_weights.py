@@ -104,8 +104,11 @@ def attention(
 ) -> list[Weight]:
     """Grouped-query attention: q, k, v and the output projection.
 
-    `query_gate` doubles q's width (Qwen3-Next); `value_from_key` drops the v projection.
+    `query_gate` doubles q's width (Qwen3-Next); `value_from_key` drops the v projection. Nothing
+    for no layers.
     """
+    if not layers:
+        return []
     v_dim = dims.head_dim if v_head_dim is None else v_head_dim
     q, k, v, o = (f"{at}.{module}.{name}" for name in names)
     kv: dict[str, Any] = {"split": Split.KV_HEADS, "kv_heads": dims.kv_heads}
@@ -143,7 +146,11 @@ def mla_attention(
     bias: bool = False,
     module: str = "self_attn",
 ) -> list[Weight]:
-    """Multi-head latent attention (arXiv:2405.04434, section 2.1), DeepSeek's module names."""
+    """Multi-head latent attention (arXiv:2405.04434, section 2.1), DeepSeek's module names. Nothing
+    for no layers.
+    """
+    if not layers:
+        return []
     base = f"{at}.{module}"
     common: dict[str, Any] = {"part": Part.ATTENTION, "layers": layers}
     q_width = dims.heads * (qk_nope_head_dim + qk_rope_head_dim)

@@ -13,7 +13,7 @@ from app.resolve.architectures.blocks_encoder import (
 from app.resolve.architectures.blocks_vision import siglip2
 from app.resolve.architectures.common_shape import read_dims
 from app.resolve.architectures.fields import Config
-from app.resolve.architectures.llama_like import Names, llama_like
+from app.resolve.architectures.llama_like import Names, attention_bias, llama_like
 from app.resolve.architectures.multimodal import filled, multimodal, text_model
 
 VISION = Part.VISION
@@ -34,13 +34,11 @@ def cosmos3_edge_text(config: Config) -> ModelShape:
         vocab=131072,
         max_positions=131072,
     )
-    bias = config.boolean("attention_bias", default=False)
     return llama_like(
         config,
         dims,
         names=PLAIN,
-        qkv_bias=bias,
-        out_bias=bias,
+        **attention_bias(config),
         mlp_bias=config.boolean("mlp_bias", default=False),
     )
 

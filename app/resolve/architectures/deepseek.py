@@ -5,7 +5,7 @@ from app.resolve.architectures import family
 from app.resolve.architectures.blocks_moe import feed_forward, read_moe, sparse_layers
 from app.resolve.architectures.common_shape import Dims, attention_part, read_dims, uniform_groups
 from app.resolve.architectures.fields import Config
-from app.resolve.architectures.llama_like import llama_like
+from app.resolve.architectures.llama_like import attention_bias, llama_like
 from app.resolve.architectures.mla import mla_decoder, read_latent
 
 HEAD_WIDTHS = ("qk_nope_head_dim", "qk_rope_head_dim")
@@ -91,12 +91,10 @@ def _plain(config: Config, dims: Dims, *, width: int) -> ModelShape:
     at = config.prefix + "model.layers.{layer}"
     moe = read_moe(config, width=width)
     sparse = sparse_layers(config, dims.layers)
-    bias = config.boolean("attention_bias", default=False)
     return llama_like(
         config,
         dims,
         groups=uniform_groups(dims, attention_part(dims)),
-        qkv_bias=bias,
-        out_bias=bias,
+        **attention_bias(config),
         mlp=feed_forward(at, dims, moe, sparse, corrected=False),
     )

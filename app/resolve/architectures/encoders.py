@@ -13,8 +13,10 @@ from app.resolve.architectures.common_weights import linear, vector
 from app.resolve.architectures.fields import Config
 from app.resolve.architectures.llama_like import (
     ENCODER_ONLY,
+    EVERY_BIAS,
     LLAMA,
     Names,
+    attention_bias,
     llama_like,
     position_table,
     uncached,
@@ -247,14 +249,12 @@ def jina_embeddings_v3(config: Config) -> ModelShape:
 def eurobert(config: Config) -> ModelShape:
     """A Llama that sees both ways. Defaults: EuroBertConfig."""
     dims = _dims(config, vocab=128256, positions=8192)
-    bias = config.boolean("attention_bias", default=False)
     return llama_like(
         config,
         dims,
         names=EUROBERT,
         groups=uncached(dims),
-        qkv_bias=bias,
-        out_bias=bias,
+        **attention_bias(config),
         mlp_bias=config.boolean("mlp_bias", default=False),
         traits=(ENCODER_ONLY, POOLING),
     )
@@ -288,10 +288,7 @@ def _encoder(config: Config, dims: Dims, names: Names, *, extra: Iterable[Weight
         dims,
         names=names,
         groups=uncached(dims),
-        qkv_bias=True,
-        out_bias=True,
-        mlp_bias=True,
-        norm_bias=True,
+        **EVERY_BIAS,
         extra=extra,
         traits=(ENCODER_ONLY, POOLING),
     )

@@ -11,6 +11,7 @@ from app.resolve.architectures.fields import MAX_LAYERS, Config
 from app.resolve.architectures.llama_like import (
     LLAMA,
     Names,
+    attention_bias,
     dense_mlp,
     layer_windows,
     llama_like,
@@ -44,13 +45,11 @@ def exaone(config: Config) -> ModelShape:
         vocab=102400,
         max_positions=4096,
     )
-    bias = config.boolean("attention_bias", default=False)
     return llama_like(
         config,
         dims,
         names=EXAONE,
-        qkv_bias=bias,
-        out_bias=bias,
+        **attention_bias(config),
         mlp_bias=config.boolean("mlp_bias", default=False),
     )
 

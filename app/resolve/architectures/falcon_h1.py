@@ -2,17 +2,18 @@
 
 from app.core.model import ModelShape
 from app.resolve.architectures import family
-from app.resolve.architectures.blocks_state import HYBRID, read_mamba2, with_kv_heads
+from app.resolve.architectures.blocks_state import read_mamba2
 from app.resolve.architectures.common_shape import (
     attention_part,
-    model_shape,
     read_dims,
-    uniform_groups,
 )
-from app.resolve.architectures.common_weights import attention, norms, vector, vocabulary
+from app.resolve.architectures.common_weights import attention
 from app.resolve.architectures.fields import Config
+from app.resolve.architectures.hybrid import hybrid_decoder, with_kv_heads
 from app.resolve.architectures.jamba import FEED_FORWARD
 from app.resolve.architectures.llama_like import dense_mlp
+
+BOTH = "attention and state"
 
 
 @family("falcon_h1", architectures=("FalconH1ForCausalLM",))
@@ -44,17 +45,10 @@ def falcon_h1(config: Config) -> ModelShape:
     mlp_bias = config.boolean("mlp_bias", default=False)
     at = config.prefix + "model.layers.{layer}"
     layers = dims.all_layers
-    return model_shape(
-        config,
-        dims,
-        groups=uniform_groups(dims, attention_part(dims), mixer.part()),
-        weights=[
-            *vocabulary(dims, prefix=config.prefix),
-            *attention(at, dims, layers, bias=bias, out_bias=bias),
-            *mixer.weights(f"{at}.mamba", layers),
-            *dense_mlp(at, dims, layers, names=FEED_FORWARD, bias=mlp_bias),
-            *norms(at, dims.hidden, layers, "input_layernorm", "pre_ff_layernorm"),
-            vector(config.prefix + "model.final_layernorm", dims.hidden),
-        ],
-        traits=(HYBRID,),
-    )
+    parts = {BOTH: (attention_part(dims), mixer.part())}
+    weights = [
+        *attention(at, dims, layers, bias=bias, out_bias=bias),
+        *mixer.weights(f"{at}.mamba", layers),
+        *dense_mlp(at, dims, layers, names=FEED_FORWARD, bias=mlp_bias),
+    ]
+    return hybrid_decoder(config, dims, [BOTH] * dims.layers, parts, weights, names=FEED_FORWARD)

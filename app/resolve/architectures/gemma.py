@@ -7,6 +7,7 @@ from app.resolve.architectures.fields import Config
 from app.resolve.architectures.llama_like import (
     ENCODER_ONLY,
     Names,
+    attention_bias,
     every_nth_full,
     layer_windows,
     llama_like,
@@ -40,8 +41,7 @@ def gemma(config: Config) -> ModelShape:
         max_positions=8192,
         tied=True,
     )
-    bias = config.boolean("attention_bias", default=False)
-    return llama_like(config, dims, qkv_bias=bias, out_bias=bias)
+    return llama_like(config, dims, **attention_bias(config))
 
 
 @family("gemma2", architectures=("Gemma2ForCausalLM", "Gemma2Model"))
@@ -82,7 +82,6 @@ def gemma3_text(config: Config) -> ModelShape:
         window_size(config, default=4096),
         default=every_nth_full(dims.layers, period),
     )
-    bias = config.boolean("attention_bias", default=False)
     bidirectional = config.boolean("use_bidirectional_attention", default=False)
     return llama_like(
         config,
@@ -91,8 +90,7 @@ def gemma3_text(config: Config) -> ModelShape:
         windows=windows,
         groups=uncached(dims) if bidirectional else None,
         traits=(ENCODER_ONLY,) if bidirectional else (),
-        qkv_bias=bias,
-        out_bias=bias,
+        **attention_bias(config),
         qk_norm=(dims.head_dim, dims.head_dim),
     )
 
@@ -105,8 +103,7 @@ def _alternating(config: Config, names: Names) -> ModelShape:
         window_size(config, default=4096),
         default=every_nth_full(dims.layers, 2),
     )
-    bias = config.boolean("attention_bias", default=False)
-    return llama_like(config, dims, names=names, windows=windows, qkv_bias=bias, out_bias=bias)
+    return llama_like(config, dims, names=names, windows=windows, **attention_bias(config))
 
 
 def _gemma2_dims(config: Config, *, vocab: int, max_positions: int) -> Dims:

@@ -22,11 +22,12 @@ from app.resolve.architectures.blocks_moe import (
     sparse_layers,
 )
 from app.resolve.architectures.blocks_qwen_vision import patch_elements
-from app.resolve.architectures.blocks_state import HYBRID, LINEAR, KimiDelta, checked_kinds, pick
+from app.resolve.architectures.blocks_state import KimiDelta
 from app.resolve.architectures.common_shape import Dims, model_shape, read_dims
 from app.resolve.architectures.common_weights import gated_mlp, linear, norms, vector, vocabulary
 from app.resolve.architectures.deepseek_v32 import own_indexers
 from app.resolve.architectures.fields import MAX_LAYERS, Config
+from app.resolve.architectures.hybrid import HYBRID, LINEAR, checked_kinds, pick
 from app.resolve.architectures.mla import (
     Indexer,
     Latent,

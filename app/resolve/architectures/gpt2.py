@@ -4,7 +4,7 @@ from app.core.model import ModelShape
 from app.resolve.architectures import family
 from app.resolve.architectures.common_shape import read_dims
 from app.resolve.architectures.fields import MAX_LAYERS, Config
-from app.resolve.architectures.llama_like import Names, llama_like, position_table
+from app.resolve.architectures.llama_like import EVERY_BIAS, Names, llama_like, position_table
 
 FUSED = ("c_attn", "c_attn", "c_attn", "c_proj")
 GPT2 = Names(
@@ -66,10 +66,7 @@ def gpt2(config: Config) -> ModelShape:
         config,
         dims,
         names=GPT2,
-        qkv_bias=True,
-        out_bias=True,
-        mlp_bias=True,
-        norm_bias=True,
+        **EVERY_BIAS,
         extra=[position_table(config, dims, "transformer.wpe")],
     )
 
@@ -92,10 +89,7 @@ def openai_gpt(config: Config) -> ModelShape:
         config,
         dims,
         names=OPENAI_GPT,
-        qkv_bias=True,
-        out_bias=True,
-        mlp_bias=True,
-        norm_bias=True,
+        **EVERY_BIAS,
         extra=[position_table(config, dims, "transformer.positions_embed")],
     )
 
@@ -147,10 +141,7 @@ def biogpt(config: Config) -> ModelShape:
         config,
         dims,
         names=BIOGPT,
-        qkv_bias=True,
-        out_bias=True,
-        mlp_bias=True,
-        norm_bias=True,
+        **EVERY_BIAS,
         extra=[position_table(config, dims, "biogpt.embed_positions", offset=2)],
     )
 

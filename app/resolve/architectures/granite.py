@@ -9,7 +9,13 @@ from app.resolve.architectures import family
 from app.resolve.architectures.common_shape import Dims, read_dims
 from app.resolve.architectures.common_weights import linear, routed_experts, router, vector
 from app.resolve.architectures.fields import Config
-from app.resolve.architectures.llama_like import LLAMA, layer_windows, llama_like, window_size
+from app.resolve.architectures.llama_like import (
+    LLAMA,
+    attention_bias,
+    layer_windows,
+    llama_like,
+    window_size,
+)
 
 SINKS = "attention_sinks"
 
@@ -116,13 +122,11 @@ def _sinks(config: Config, dims: Dims) -> list[Weight]:
 
 
 def _dense(config: Config, dims: Dims, *, windowed: bool) -> ModelShape:
-    bias = config.boolean("attention_bias", default=False)
     return llama_like(
         config,
         dims,
         windows=_windows(config, dims) if windowed else None,
-        qkv_bias=bias,
-        out_bias=bias,
+        **attention_bias(config),
         mlp_bias=config.boolean("mlp_bias", default=False),
         extra=_sinks(config, dims) if windowed else (),
         traits=(SINKS,) if windowed else (),
@@ -130,14 +134,12 @@ def _dense(config: Config, dims: Dims, *, windowed: bool) -> ModelShape:
 
 
 def _moe(config: Config, dims: Dims, *, shared: int, windowed: bool) -> ModelShape:
-    bias = config.boolean("attention_bias", default=False)
     at = LLAMA.at(config)
     return llama_like(
         config,
         dims,
         windows=_windows(config, dims) if windowed else None,
-        qkv_bias=bias,
-        out_bias=bias,
+        **attention_bias(config),
         mlp=granite_experts(at, config, dims, dims.all_layers, shared=shared),
         extra=_sinks(config, dims) if windowed else (),
         traits=(SINKS,) if windowed else (),

@@ -2,19 +2,18 @@
 
 from app.core.model import ModelShape
 from app.resolve.architectures import family
-from app.resolve.architectures.blocks_state import (
-    FULL,
-    HYBRID,
-    LINEAR,
-    checked_kinds,
-    kind_groups,
-    pick,
-    read_mamba2,
-)
-from app.resolve.architectures.common_shape import attention_part, model_shape, read_dims
-from app.resolve.architectures.common_weights import attention, norms, vector, vocabulary
+from app.resolve.architectures.blocks_state import read_mamba2
+from app.resolve.architectures.common_shape import attention_part, read_dims
+from app.resolve.architectures.common_weights import attention
 from app.resolve.architectures.fields import Config
 from app.resolve.architectures.granite import granite_experts, granite_shared_mlp
+from app.resolve.architectures.hybrid import (
+    FULL,
+    LINEAR,
+    checked_kinds,
+    hybrid_decoder,
+    pick,
+)
 
 
 @family("granitemoehybrid", architectures=("GraniteMoeHybridForCausalLM",))
@@ -34,29 +33,19 @@ def granitemoehybrid(config: Config) -> ModelShape:
     )
     kinds = config.texts("layer_types", "layers_block_type") or [LINEAR] * dims.layers
     kinds = checked_kinds(config, "layer_types", kinds, dims.layers, FULL, LINEAR)
-    full = pick(kinds, FULL)
     mixer = read_mamba2(config, dims.hidden, heads=128, groups=1, state=256)
     bias = config.boolean("attention_bias", default=False)
     shared = config.integer("shared_intermediate_size", default=1024, minimum=0)
     experts = config.integer("num_local_experts", default=8, minimum=0)
     at = config.prefix + "model.layers.{layer}"
     layers = dims.all_layers
-    cached, state = (attention_part(dims),), (mixer.part(),)
-    return model_shape(
-        config,
-        dims,
-        groups=kind_groups(kinds, {FULL: cached, LINEAR: state}, dims.heads),
-        weights=[
-            *vocabulary(dims, prefix=config.prefix),
-            *(attention(at, dims, full, bias=bias, out_bias=bias) if full else ()),
-            *mixer.weights(f"{at}.mamba", pick(kinds, LINEAR)),
-            *(
-                granite_experts(at, config, dims, layers, shared=shared)
-                if experts
-                else granite_shared_mlp(at, dims, layers, shared)
-            ),
-            *norms(at, dims.hidden, layers, "input_layernorm", "post_attention_layernorm"),
-            vector(config.prefix + "model.norm", dims.hidden),
-        ],
-        traits=(HYBRID,),
-    )
+    parts = {FULL: (attention_part(dims),), LINEAR: (mixer.part(),)}
+    weights = [
+        *attention(at, dims, pick(kinds, FULL), bias=bias, out_bias=bias),
+        *mixer.weights(f"{at}.mamba", pick(kinds, LINEAR)),
+    ]
+    if experts:
+        weights += granite_experts(at, config, dims, layers, shared=shared)
+    else:
+        weights += granite_shared_mlp(at, dims, layers, shared)
+    return hybrid_decoder(config, dims, kinds, parts, weights)

@@ -6,7 +6,7 @@ from app.resolve.architectures.blocks_moe import read_moe
 from app.resolve.architectures.common_shape import read_dims
 from app.resolve.architectures.common_weights import routed_experts
 from app.resolve.architectures.fields import Config
-from app.resolve.architectures.llama_like import llama_like, mixture
+from app.resolve.architectures.llama_like import attention_bias, llama_like, mixture
 
 
 @family("grove_moe", architectures=("GroveMoeForCausalLM",))
@@ -22,7 +22,6 @@ def grove_moe(config: Config) -> ModelShape:
     at = config.prefix + "model.layers.{layer}"
     layers = dims.all_layers
     group = config.integer("num_experts_per_group", "parallel_expert_num", default=2)
-    bias = config.boolean("attention_bias", default=False)
     small = routed_experts(
         at,
         dims.hidden,
@@ -37,8 +36,7 @@ def grove_moe(config: Config) -> ModelShape:
     return llama_like(
         config,
         dims,
-        qkv_bias=bias,
-        out_bias=bias,
+        **attention_bias(config),
         qk_norm=(dims.head_dim, dims.head_dim),
         mlp=[
             *mixture(

@@ -4,7 +4,7 @@ from app.core.model import ModelShape
 from app.resolve.architectures import family
 from app.resolve.architectures.common_shape import read_dims
 from app.resolve.architectures.fields import Config
-from app.resolve.architectures.llama_like import Names, llama_like
+from app.resolve.architectures.llama_like import Names, attention_bias, llama_like
 
 HUNYUAN = Names(qk_norms=("self_attn.query_layernorm", "self_attn.key_layernorm"))
 
@@ -25,13 +25,11 @@ def hunyuan_dense(config: Config) -> ModelShape:
         vocab=290943,
         max_positions=2048,
     )
-    bias = config.boolean("attention_bias", default=False)
     normed = config.boolean("use_qk_norm", default=True)
     return llama_like(
         config,
         dims,
         names=HUNYUAN,
-        qkv_bias=bias,
-        out_bias=bias,
+        **attention_bias(config),
         qk_norm=(dims.head_dim, dims.head_dim) if normed else None,
     )

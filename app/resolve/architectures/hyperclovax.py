@@ -4,7 +4,7 @@ from app.core.model import ModelShape
 from app.resolve.architectures import family
 from app.resolve.architectures.common_shape import read_dims
 from app.resolve.architectures.fields import Config
-from app.resolve.architectures.llama_like import LLAMA, Names, llama_like
+from app.resolve.architectures.llama_like import LLAMA, Names, attention_bias, llama_like
 
 POST_NORMS = Names(norms=(*LLAMA.norms, "post_norm1", "post_norm2"))
 
@@ -21,12 +21,10 @@ def hyperclovax(config: Config) -> ModelShape:
         vocab=32000,
         max_positions=2048,
     )
-    bias = config.boolean("attention_bias", default=False)
     return llama_like(
         config,
         dims,
         names=POST_NORMS if config.boolean("use_post_norm", default=True) else LLAMA,
-        qkv_bias=bias,
-        out_bias=bias,
+        **attention_bias(config),
         mlp_bias=config.boolean("mlp_bias", default=False),
     )

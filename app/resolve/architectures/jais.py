@@ -6,7 +6,7 @@ from app.core.model import ModelShape
 from app.resolve.architectures import family
 from app.resolve.architectures.common_shape import read_dims
 from app.resolve.architectures.fields import Config
-from app.resolve.architectures.llama_like import Names, llama_like, position_table
+from app.resolve.architectures.llama_like import EVERY_BIAS, Names, llama_like, position_table
 
 JAIS2 = Names(mlp=("up_proj", "down_proj"))
 JAIS = Names(
@@ -66,10 +66,7 @@ def jais(config: Config) -> ModelShape:
         config,
         dims,
         names=names,
-        qkv_bias=True,
-        out_bias=True,
-        mlp_bias=True,
-        norm_bias=True,
+        **EVERY_BIAS,
         extra=() if alibi else [table],
         traits=("alibi",) if alibi else (),
     )

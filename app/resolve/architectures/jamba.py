@@ -2,22 +2,24 @@
 
 from app.core.model import ModelShape
 from app.resolve.architectures import family
-from app.resolve.architectures.blocks_state import (
+from app.resolve.architectures.blocks_state import Mamba1, dt_rank
+from app.resolve.architectures.common_shape import attention_part, read_dims
+from app.resolve.architectures.common_weights import attention
+from app.resolve.architectures.fields import Config
+from app.resolve.architectures.hybrid import (
     FULL,
-    HYBRID,
     LINEAR,
-    Mamba1,
-    dt_rank,
-    kind_groups,
+    hybrid_decoder,
     pick,
     with_kv_heads,
 )
-from app.resolve.architectures.common_shape import attention_part, model_shape, read_dims
-from app.resolve.architectures.common_weights import attention, norms, vector, vocabulary
-from app.resolve.architectures.fields import Config
 from app.resolve.architectures.llama_like import Names, dense_mlp, mixture
 
-FEED_FORWARD = Names(mlp_module="feed_forward")
+FEED_FORWARD = Names(
+    norm="model.final_layernorm",
+    norms=("input_layernorm", "pre_ff_layernorm"),
+    mlp_module="feed_forward",
+)
 
 
 @family("jamba", architectures=("JambaForCausalLM", "JambaForSequenceClassification"))
@@ -37,7 +39,6 @@ def jamba(config: Config) -> ModelShape:
     period = config.integer("attn_layer_period", default=8)
     offset = config.integer("attn_layer_offset", default=4, minimum=0)
     kinds = [FULL if i % period == offset else LINEAR for i in dims.all_layers]
-    full, recurrent = pick(kinds, FULL), pick(kinds, LINEAR)
     num_experts = config.integer("num_experts", default=16)
     every = config.integer("expert_layer_period", default=2)
     first = config.integer("expert_layer_offset", default=1, minimum=0)
@@ -54,28 +55,20 @@ def jamba(config: Config) -> ModelShape:
         inner_norms=True,
     )
     at = config.prefix + "model.layers.{layer}"
-    cached, state = (attention_part(dims),), (mixer.part(),)
-    return model_shape(
-        config,
-        dims,
-        groups=kind_groups(kinds, {FULL: cached, LINEAR: state}, dims.heads),
-        weights=[
-            *vocabulary(dims, prefix=config.prefix),
-            *(attention(at, dims, full) if full else ()),
-            *mixer.weights(f"{at}.mamba", recurrent),
-            *dense_mlp(at, dims, dense, names=FEED_FORWARD),
-            *mixture(
-                at,
-                dims.hidden,
-                dims.intermediate,
-                sparse,
-                num_experts=num_experts,
-                top_k=config.integer("num_experts_per_tok", default=2),
-                module="feed_forward",
-                gate="router",
-            ),
-            *norms(at, dims.hidden, dims.all_layers, "input_layernorm", "pre_ff_layernorm"),
-            vector(config.prefix + "model.final_layernorm", dims.hidden),
-        ],
-        traits=(HYBRID,),
-    )
+    parts = {FULL: (attention_part(dims),), LINEAR: (mixer.part(),)}
+    weights = [
+        *attention(at, dims, pick(kinds, FULL)),
+        *mixer.weights(f"{at}.mamba", pick(kinds, LINEAR)),
+        *dense_mlp(at, dims, dense, names=FEED_FORWARD),
+        *mixture(
+            at,
+            dims.hidden,
+            dims.intermediate,
+            sparse,
+            num_experts=num_experts,
+            top_k=config.integer("num_experts_per_tok", default=2),
+            module="feed_forward",
+            gate="router",
+        ),
+    ]
+    return hybrid_decoder(config, dims, kinds, parts, weights, names=FEED_FORWARD)

@@ -8,10 +8,15 @@ from app.core.model import ModelShape
 from app.core.precision import FLOAT32
 from app.core.recurrent import UnitState
 from app.resolve.architectures import family
-from app.resolve.architectures.blocks_state import HYBRID, checked_kinds, kind_groups, pick, small
-from app.resolve.architectures.common_shape import Dims, attention_part, model_shape, read_dims
-from app.resolve.architectures.common_weights import attention, linear, norms, vector, vocabulary
+from app.resolve.architectures.blocks_state import small
+from app.resolve.architectures.common_shape import Dims, attention_part, read_dims
+from app.resolve.architectures.common_weights import attention, linear, vector
 from app.resolve.architectures.fields import MAX_WIDTH, Config
+from app.resolve.architectures.hybrid import (
+    checked_kinds,
+    hybrid_decoder,
+    pick,
+)
 from app.resolve.architectures.llama_like import dense_mlp
 
 JET, FULL, SLIDING = "jet", "attn", "swa"
@@ -50,23 +55,19 @@ def jet_nemotron(config: Config) -> ModelShape:
         window = efficient.section("swa").integer("window_size")
         parts[SLIDING] = (attention_part(dims, window=window),)
     at = config.prefix + "model.layers.{layer}"
-    attended, jets = pick(kinds, FULL, SLIDING), pick(kinds, JET)
     reduction = block.integer("dconv_generator_reduction", default=8)
-    jet = _jet(f"{at}.self_attn", dims, (heads, key_dim, value_dim), (kernel, reduction), jets)
-    return model_shape(
-        config,
-        dims,
-        groups=kind_groups(kinds, parts, dims.heads),
-        weights=[
-            *vocabulary(dims, prefix=config.prefix),
-            *(attention(at, dims, attended, bias=True) if attended else ()),
-            *(jet if jets else ()),
-            *dense_mlp(at, dims, dims.all_layers),
-            *norms(at, dims.hidden, dims.all_layers, "input_layernorm", "post_attention_layernorm"),
-            vector(config.prefix + "model.norm", dims.hidden),
-        ],
-        traits=(HYBRID,),
-    )
+    weights = [
+        *attention(at, dims, pick(kinds, FULL, SLIDING), bias=True),
+        *_jet(
+            f"{at}.self_attn",
+            dims,
+            (heads, key_dim, value_dim),
+            (kernel, reduction),
+            pick(kinds, JET),
+        ),
+        *dense_mlp(at, dims, dims.all_layers),
+    ]
+    return hybrid_decoder(config, dims, kinds, parts, weights)
 
 
 def _jet(
@@ -77,6 +78,8 @@ def _jet(
     layers: tuple[int, ...],
 ) -> list[Weight]:
     """The convolution's kernel is made from the layer's input by two matrices."""
+    if not layers:
+        return []
     (heads, key_dim, value_dim), (kernel, reduction) = sizes, convolution
     keys, values = heads * key_dim, heads * value_dim
     narrow = max(1, values // reduction)

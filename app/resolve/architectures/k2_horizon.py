@@ -9,7 +9,13 @@ from app.resolve.architectures import family
 from app.resolve.architectures.common_shape import Dims, read_dims
 from app.resolve.architectures.common_weights import linear, router
 from app.resolve.architectures.fields import Config
-from app.resolve.architectures.llama_like import LLAMA, dense_mlp, llama_like, mixture
+from app.resolve.architectures.llama_like import (
+    LLAMA,
+    attention_bias,
+    dense_mlp,
+    llama_like,
+    mixture,
+)
 from app.resolve.architectures.qwen2 import sparse_layers
 from app.resolve.architectures.windowed_moe import output_gate
 
@@ -25,7 +31,6 @@ def k2_horizon(config: Config) -> ModelShape:
     if not num_experts:
         sparse, dense = [], list(dims.all_layers)
     value_experts = config.integer("mova_num_experts", default=0, minimum=0)
-    bias = config.boolean("attention_bias", default=False)
     router_bias = config.boolean("moe_gate_bias", default=False)
     at = LLAMA.at(config)
     mlp = dense_mlp(at, dims, dense)
@@ -45,8 +50,7 @@ def k2_horizon(config: Config) -> ModelShape:
     shape = llama_like(
         config,
         dims,
-        qkv_bias=bias,
-        out_bias=bias,
+        **attention_bias(config),
         qk_norm=(dims.heads * dims.head_dim, dims.kv_heads * dims.head_dim)
         if config.boolean("query_key_norm", default=False)
         else None,

@@ -21,17 +21,8 @@ from app.resolve.architectures.blocks_moe import (
     sparse_layers,
 )
 from app.resolve.architectures.blocks_moonvit import moonvit3d
-from app.resolve.architectures.blocks_state import (
-    FULL,
-    HYBRID,
-    LINEAR,
-    KimiDelta,
-    checked_kinds,
-    kind_groups,
-    pick,
-    state_dtype,
-)
-from app.resolve.architectures.common_shape import Dims, model_shape, read_dims
+from app.resolve.architectures.blocks_state import KimiDelta, state_dtype
+from app.resolve.architectures.common_shape import Dims, read_dims
 from app.resolve.architectures.common_weights import (
     gated_mlp,
     linear,
@@ -39,9 +30,15 @@ from app.resolve.architectures.common_weights import (
     routed_experts,
     router,
     vector,
-    vocabulary,
 )
 from app.resolve.architectures.fields import MAX_LAYERS, Config
+from app.resolve.architectures.hybrid import (
+    FULL,
+    LINEAR,
+    checked_kinds,
+    hybrid_decoder,
+    pick,
+)
 from app.resolve.architectures.llama_like import dense_mlp
 from app.resolve.architectures.mla import Latent, latent_attention, latent_part, read_latent
 from app.resolve.architectures.multimodal import multimodal, text_model
@@ -109,23 +106,20 @@ def kimi_linear(config: Config) -> ModelShape:
         *_experts(config, dims, moe, at, modules),
         *norms(at, dims.hidden, modules, *NORMS),
     ]
-    return model_shape(
+    return hybrid_decoder(
         config,
         dims,
-        groups=kind_groups(kinds, {FULL: (cached,), LINEAR: (state,)}, dims.heads),
-        draft_groups=drafts(modules, dims.heads, cached),
-        weights=[
-            *vocabulary(dims, prefix=config.prefix),
+        kinds,
+        {FULL: (cached,), LINEAR: (state,)},
+        [
             *mixer.weights(f"{at}.self_attn", pick(kinds, LINEAR)),
             *_latent_attention(config, dims, latent, at, pick(kinds, FULL)),
             *dense_mlp(at, dims, chosen(sparse, False) if moe.num_experts else dims.all_layers),
             *_experts(config, dims, moe, at, chosen(sparse, True) if moe.num_experts else ()),
-            *norms(at, dims.hidden, dims.all_layers, *NORMS),
-            vector(config.prefix + "model.norm", dims.hidden),
             *_residuals(config, dims, at),
             *mtp_module(at, dims, modules, block),
         ],
-        traits=(HYBRID,),
+        draft_groups=drafts(modules, dims.heads, cached),
     )
 
 

@@ -9,22 +9,28 @@ from app.core.inventory import Part, Split, Weight
 from app.core.model import ModelShape
 from app.resolve.architectures import family
 from app.resolve.architectures.blocks_moe import Moe, correction
-from app.resolve.architectures.blocks_state import (
-    HYBRID,
-    ShortConv,
+from app.resolve.architectures.blocks_state import ShortConv
+from app.resolve.architectures.common_shape import Dims, attention_part, read_dims
+from app.resolve.architectures.common_weights import attention, linear, norms
+from app.resolve.architectures.fields import MAX_LAYERS, MAX_WIDTH, Config
+from app.resolve.architectures.hybrid import (
     checked_kinds,
-    kind_groups,
+    hybrid_decoder,
     pick,
     with_kv_heads,
 )
-from app.resolve.architectures.common_shape import Dims, attention_part, model_shape, read_dims
-from app.resolve.architectures.common_weights import attention, linear, norms, vector, vocabulary
-from app.resolve.architectures.fields import MAX_LAYERS, MAX_WIDTH, Config
-from app.resolve.architectures.llama_like import Names, dense_mlp, mixture, window_size
+from app.resolve.architectures.llama_like import LLAMA, Names, dense_mlp, mixture, window_size
 
 FULL, SLIDING, CONV = "full_attention", "sliding_attention", "conv"
-W123 = Names(mlp_module="feed_forward", mlp=("w1", "w3", "w2"))
-QKVO = ("q_proj", "k_proj", "v_proj", "out_proj")
+LFM2 = Names(
+    norm="model.embedding_norm",
+    norms=("operator_norm", "ffn_norm"),
+    qkvo=("q_proj", "k_proj", "v_proj", "out_proj"),
+    qk_norms=("self_attn.q_layernorm", "self_attn.k_layernorm"),
+    mlp_module="feed_forward",
+    mlp=("w1", "w3", "w2"),
+)
+LFM3 = replace(LFM2, qkvo=LLAMA.qkvo, qk_norms=LLAMA.qk_norms)
 
 
 @family("lfm2", architectures=("Lfm2ForCausalLM", "Lfm2BidirectionalModel"))
@@ -41,7 +47,7 @@ def lfm2(config: Config) -> ModelShape:
     width = config.integer("block_ff_dim", "intermediate_size", default=12288)
     dims = replace(dims, intermediate=_adjusted(config, width))
     at = config.prefix + "model.layers.{layer}"
-    mlp = dense_mlp(at, dims, dims.all_layers, names=W123)
+    mlp = dense_mlp(at, dims, dims.all_layers, names=LFM2)
     channels = config.integer("conv_dim", default=dims.hidden)
     return _model(config, dims, kinds, mlp, channels)
 
@@ -64,7 +70,7 @@ def lfm2_moe(config: Config) -> ModelShape:
     sparse = dims.all_layers[first:]
     corrected = sparse if config.boolean("use_expert_bias", default=True) else ()
     mlp = [
-        *dense_mlp(at, dims, dims.all_layers[:first], names=W123),
+        *dense_mlp(at, dims, dims.all_layers[:first], names=LFM2),
         *mixture(
             at,
             dims.hidden,
@@ -99,7 +105,7 @@ def lfm3(config: Config) -> ModelShape:
         FULL if i % 4 == 2 else SLIDING if i and i % 4 == 0 else CONV for i in dims.all_layers
     ]
     at = config.prefix + "model.layers.{layer}"
-    mlp = dense_mlp(at, dims, dims.all_layers, names=W123)
+    mlp = dense_mlp(at, dims, dims.all_layers, names=LFM2)
     if config.boolean("use_sandwich_norm", default=True):
         mlp += norms(at, dims.hidden, dims.all_layers, "post_operator_norm", "post_ffn_norm")
     attended = pick(kinds, FULL, SLIDING)
@@ -167,7 +173,7 @@ def _model(
         kernel=config.integer("conv_L_cache", default=7 if third else 3),
         bias=config.boolean("conv_bias", default=False),
     )
-    full, conv = pick(kinds, FULL, SLIDING), pick(kinds, CONV)
+    full = pick(kinds, FULL, SLIDING)
     parts: dict[str, tuple[CachePart, ...]] = {
         FULL: (attention_part(dims),),
         CONV: (mixer.part(),),
@@ -178,30 +184,12 @@ def _model(
             raise config.fail("sliding_window", "is missing, and some layers have one")
         parts[SLIDING] = (attention_part(dims, window=window),)
     at = config.prefix + "model.layers.{layer}"
-    qk = ("q_norm", "k_norm") if third else ("q_layernorm", "k_layernorm")
+    names = LFM3 if third else LFM2
     bias = config.boolean("attention_bias", default=False) if third else False
-    attended = [
-        *attention(
-            at,
-            dims,
-            full,
-            bias=bias,
-            out_bias=bias,
-            names=(*QKVO[:3], "o_proj") if third else QKVO,
-        ),
-        *(vector(f"{at}.self_attn.{name}", dims.head_dim, layers=full) for name in qk),
+    weights = [
+        *attention(at, dims, full, bias=bias, out_bias=bias, names=names.qkvo),
+        *norms(at, dims.head_dim, full, *names.qk_norms),
+        *mixer.weights(f"{at}.conv", pick(kinds, CONV)),
+        *mlp,
     ]
-    return model_shape(
-        config,
-        dims,
-        groups=kind_groups(kinds, parts, dims.heads),
-        weights=[
-            *vocabulary(dims, prefix=config.prefix),
-            *(attended if full else ()),
-            *mixer.weights(f"{at}.conv", conv),
-            *mlp,
-            *norms(at, dims.hidden, dims.all_layers, "operator_norm", "ffn_norm"),
-            vector(config.prefix + "model.embedding_norm", dims.hidden),
-        ],
-        traits=(HYBRID,),
-    )
+    return hybrid_decoder(config, dims, kinds, parts, weights, names=names)

@@ -4,7 +4,12 @@ from app.core.model import ModelShape
 from app.resolve.architectures import family
 from app.resolve.architectures.common_shape import read_dims
 from app.resolve.architectures.fields import Config
-from app.resolve.architectures.llama_like import layer_windows, llama_like, window_size
+from app.resolve.architectures.llama_like import (
+    attention_bias,
+    layer_windows,
+    llama_like,
+    window_size,
+)
 
 
 @family(
@@ -34,12 +39,10 @@ def llama(config: Config) -> ModelShape:
         vocab=32000,
         max_positions=2048,
     )
-    bias = config.boolean("attention_bias", default=False)
     return llama_like(
         config,
         dims,
         windows=layer_windows(config, dims.layers, window_size(config)),
-        qkv_bias=bias,
-        out_bias=bias,
+        **attention_bias(config),
         mlp_bias=config.boolean("mlp_bias", default=False),
     )

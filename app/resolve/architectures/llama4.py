@@ -14,7 +14,13 @@ from app.resolve.architectures.blocks_encoder import (
 from app.resolve.architectures.common_shape import attention_part, group_layers, read_dims
 from app.resolve.architectures.common_weights import linear
 from app.resolve.architectures.fields import MAX_COUNT, MAX_LAYERS, Config
-from app.resolve.architectures.llama_like import Names, dense_mlp, llama_like, mixture
+from app.resolve.architectures.llama_like import (
+    Names,
+    attention_bias,
+    dense_mlp,
+    llama_like,
+    mixture,
+)
 from app.resolve.architectures.multimodal import multimodal, text_model
 
 VISION = Part.VISION
@@ -65,14 +71,12 @@ def llama4_text(config: Config) -> ModelShape:
     dense = [index for index in dims.all_layers if index not in chosen]
     names = Names(mlp_module="feed_forward")
     at = names.at(config)
-    bias = config.boolean("attention_bias", default=False)
     return llama_like(
         config,
         dims,
         names=names,
         groups=group_layers([(local,) if r else (full,) for r in rotary], dims.heads),
-        qkv_bias=bias,
-        out_bias=bias,
+        **attention_bias(config),
         mlp=[
             *mixture(
                 at,

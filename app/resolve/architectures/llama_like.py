@@ -7,6 +7,7 @@ experts, say) and anything on top come as ready weights.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import TypedDict
 
 from app.core.inventory import Part, Split, Weight
 from app.core.model import LayerGroup, ModelShape
@@ -54,10 +55,31 @@ class Names:
         return config.prefix + self.layer
 
 
+class AttentionBias(TypedDict):
+    """Biases of attention, as `llama_like` takes them."""
+
+    qkv_bias: bool
+    out_bias: bool
+
+
+class EveryBias(AttentionBias):
+    """All biases, as `llama_like` takes them."""
+
+    mlp_bias: bool
+    norm_bias: bool
+
+
+EVERY_BIAS: EveryBias = {"qkv_bias": True, "out_bias": True, "mlp_bias": True, "norm_bias": True}
 ENCODER_ONLY = "encoder_only"
 LLAMA = Names()
 FUSED_QKV = ("qkv_proj", "qkv_proj", "qkv_proj", "o_proj")
 FUSED_GATE_UP = ("gate_up_proj", "gate_up_proj", "down_proj")
+
+
+def attention_bias(config: Config) -> AttentionBias:
+    """`attention_bias`, which stands for q, k, v and the output alike."""
+    stated = config.boolean("attention_bias", default=False)
+    return {"qkv_bias": stated, "out_bias": stated}
 
 
 def window_size(config: Config, *, default: int | None = None) -> int | None:

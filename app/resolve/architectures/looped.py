@@ -10,6 +10,7 @@ from app.resolve.architectures.common_weights import linear, vector
 from app.resolve.architectures.fields import MAX_LAYERS, Config
 from app.resolve.architectures.llama_like import (
     Names,
+    attention_bias,
     layer_windows,
     llama_like,
     window_size,
@@ -71,7 +72,6 @@ def dory(config: Config) -> ModelShape:
     at = UNWEIGHTED.at(config)
     layers = dims.all_layers
     width = dims.heads * dims.head_dim
-    bias = config.boolean("attention_bias", default=False)
     gate = linear(
         f"{at}.self_attn.gate_proj",
         width,
@@ -85,8 +85,7 @@ def dory(config: Config) -> ModelShape:
         dims,
         names=UNWEIGHTED,
         groups=_passes(dims, [[window] * (loops if looped else 1) for window, looped in passed]),
-        qkv_bias=bias,
-        out_bias=bias,
+        **attention_bias(config),
         mlp_bias=config.boolean("mlp_bias", default=False),
         extra=[
             gate,

@@ -2,10 +2,11 @@
 
 from app.core.model import LayerGroup, ModelShape
 from app.resolve.architectures import family
-from app.resolve.architectures.blocks_state import HYBRID, Mamba1, Mamba2, dt_rank
+from app.resolve.architectures.blocks_state import Mamba1, Mamba2, dt_rank
 from app.resolve.architectures.common_shape import HIDDEN, LAYERS, Dims, model_shape
 from app.resolve.architectures.common_weights import norms, vector, vocabulary
 from app.resolve.architectures.fields import MAX_LAYERS, Config
+from app.resolve.architectures.hybrid import HYBRID
 
 ATTENTION_FREE = "attention_free"
 

@@ -13,7 +13,7 @@ from app.resolve.architectures.common_weights import (
     vocabulary,
 )
 from app.resolve.architectures.fields import Config
-from app.resolve.architectures.llama_like import LLAMA, llama_like, mixture
+from app.resolve.architectures.llama_like import LLAMA, attention_bias, llama_like, mixture
 
 
 @family("minicpm", architectures=("MiniCPMForCausalLM",))
@@ -34,7 +34,6 @@ def minicpm(config: Config) -> ModelShape:
         tied=True,
     )
     num_experts = config.integer("num_experts", default=0, minimum=0)
-    bias = config.boolean("attention_bias", default=False)
     experts: list[Weight] | None = None
     if num_experts:
         experts = mixture(
@@ -46,7 +45,7 @@ def minicpm(config: Config) -> ModelShape:
             top_k=config.integer("num_experts_per_tok", default=2),
             names=("w1", "w3", "w2"),
         )
-    return llama_like(config, dims, qkv_bias=bias, out_bias=bias, mlp=experts)
+    return llama_like(config, dims, **attention_bias(config), mlp=experts)
 
 
 @family("minicpm3", architectures=("MiniCPM3ForCausalLM",))

@@ -8,27 +8,24 @@ from app.core.model import ModelShape
 from app.core.precision import FLOAT32
 from app.core.recurrent import LightningState
 from app.resolve.architectures import architecture_names, family
-from app.resolve.architectures.blocks_state import (
-    FULL,
-    HYBRID,
-    LINEAR,
-    checked_kinds,
-    kind_groups,
-    pick,
-    with_kv_heads,
-)
-from app.resolve.architectures.common_shape import Dims, attention_part, model_shape, read_dims
+from app.resolve.architectures.common_shape import Dims, attention_part, read_dims
 from app.resolve.architectures.common_weights import (
     attention,
     gated_mlp,
     linear,
-    norms,
     routed_experts,
     router,
     vector,
-    vocabulary,
 )
 from app.resolve.architectures.fields import Config
+from app.resolve.architectures.hybrid import (
+    FULL,
+    LINEAR,
+    checked_kinds,
+    hybrid_decoder,
+    pick,
+    with_kv_heads,
+)
 from app.resolve.architectures.llama_like import window_size
 from app.resolve.architectures.minimax_m2 import minimax_m2
 
@@ -59,7 +56,7 @@ def minimax(config: Config) -> ModelShape:
         max_positions=131072,
     )
     kinds = _kinds(config, dims)
-    full, light = pick(kinds, FULL), pick(kinds, LINEAR)
+    light = pick(kinds, LINEAR)
     cached = (attention_part(dims, window=window_size(config)),)
     state = (LightningState(num_heads=dims.heads, head_dim=dims.head_dim),)
     width = dims.heads * dims.head_dim
@@ -75,33 +72,23 @@ def minimax(config: Config) -> ModelShape:
         vector(f"{inside}.norm", width, **column),
     ]
     layers = dims.all_layers
-    return model_shape(
-        config,
-        dims,
-        groups=kind_groups(kinds, {FULL: cached, LINEAR: state}, dims.heads),
-        weights=[
-            *vocabulary(dims, prefix=config.prefix),
-            *(lightning if light else ()),
-            *(attention(at, dims, full) if full else ()),
-            replace(
-                router(at, dims.hidden, experts, layers, module=f"{MODULE}.gate"), dtype=FLOAT32
-            ),
-            *routed_experts(
-                at,
-                dims.hidden,
-                dims.intermediate,
-                layers,
-                num_experts=experts,
-                top_k=config.integer("num_experts_per_tok", default=2),
-                module=f"{MODULE}.experts.{{expert}}",
-                names=("w1", "w3", "w2"),
-            ),
-            *(_shared(at, dims, shared) if shared else ()),
-            *norms(at, dims.hidden, layers, "input_layernorm", "post_attention_layernorm"),
-            vector(config.prefix + "model.norm", dims.hidden),
-        ],
-        traits=(HYBRID,),
-    )
+    weights = [
+        *(lightning if light else ()),
+        *attention(at, dims, pick(kinds, FULL)),
+        replace(router(at, dims.hidden, experts, layers, module=f"{MODULE}.gate"), dtype=FLOAT32),
+        *routed_experts(
+            at,
+            dims.hidden,
+            dims.intermediate,
+            layers,
+            num_experts=experts,
+            top_k=config.integer("num_experts_per_tok", default=2),
+            module=f"{MODULE}.experts.{{expert}}",
+            names=("w1", "w3", "w2"),
+        ),
+        *(_shared(at, dims, shared) if shared else ()),
+    ]
+    return hybrid_decoder(config, dims, kinds, {FULL: cached, LINEAR: state}, weights)
 
 
 def _kinds(config: Config, dims: Dims) -> list[str]:

@@ -13,6 +13,7 @@ from app.resolve.architectures.common_weights import linear, norms, routed_exper
 from app.resolve.architectures.fields import Config
 from app.resolve.architectures.llama_like import (
     LLAMA,
+    attention_bias,
     dense_mlp,
     layer_windows,
     llama_like,
@@ -47,7 +48,6 @@ def muse_spark_text(config: Config) -> ModelShape:
     )
     windowed = [(dims.layers - 1 - index) % PERIOD != 0 for index in range(dims.layers)]
     window = window_size(config, default=2048)
-    bias = config.boolean("attention_bias", default=False)
     at = NAMES.at(config)
     layers = dims.all_layers
     gate = linear(
@@ -68,8 +68,7 @@ def muse_spark_text(config: Config) -> ModelShape:
         dims,
         names=NAMES,
         windows=layer_windows(config, dims.layers, window, default=windowed),
-        qkv_bias=bias,
-        out_bias=bias,
+        **attention_bias(config),
         mlp=[
             *dense_mlp(at, dims, chosen(sparse, False)),
             *_experts(config, at, dims, chosen(sparse, True)),

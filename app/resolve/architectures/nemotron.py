@@ -4,7 +4,7 @@ from app.core.model import ModelShape
 from app.resolve.architectures import family
 from app.resolve.architectures.common_shape import read_dims
 from app.resolve.architectures.fields import Config
-from app.resolve.architectures.llama_like import Names, llama_like
+from app.resolve.architectures.llama_like import Names, attention_bias, llama_like
 
 NEMOTRON = Names(mlp=("up_proj", "down_proj"))
 
@@ -21,13 +21,11 @@ def nemotron(config: Config) -> ModelShape:
         vocab=256000,
         max_positions=4096,
     )
-    bias = config.boolean("attention_bias", default=False)
     return llama_like(
         config,
         dims,
         names=NEMOTRON,
-        qkv_bias=bias,
-        out_bias=bias,
+        **attention_bias(config),
         mlp_bias=config.boolean("mlp_bias", default=False),
         norm_bias=True,
     )

@@ -13,7 +13,7 @@ from app.core.inventory import Part, Weight
 from app.core.model import LayerGroup, ModelShape
 from app.resolve.architectures import family
 from app.resolve.architectures.blocks_moe import Moe, as_mtp, correction
-from app.resolve.architectures.blocks_state import HYBRID, Mamba2, state_dtype, with_kv_heads
+from app.resolve.architectures.blocks_state import Mamba2, state_dtype
 from app.resolve.architectures.common_shape import Dims, attention_part, model_shape, read_dims
 from app.resolve.architectures.common_weights import (
     attention,
@@ -25,6 +25,7 @@ from app.resolve.architectures.common_weights import (
     vocabulary,
 )
 from app.resolve.architectures.fields import MAX_LAYERS, Config
+from app.resolve.architectures.hybrid import HYBRID, with_kv_heads
 from app.resolve.architectures.llama_like import window_size
 
 MAMBA, ATTENTION, MLP, MOE = "M", "*", "-", "E"

@@ -7,6 +7,7 @@ from app.resolve.architectures.fields import Config
 from app.resolve.architectures.llama_like import (
     LLAMA,
     Names,
+    attention_bias,
     every_nth_full,
     layer_windows,
     llama_like,
@@ -37,21 +38,18 @@ def _full_width(dims: Dims) -> tuple[int, int]:
 @family("olmo", architectures=("OlmoForCausalLM", "OLMoForCausalLM"))
 def olmo(config: Config) -> ModelShape:
     """Layer norms without parameters. Defaults: OlmoConfig."""
-    bias = config.boolean("attention_bias", default=False)
-    return llama_like(config, _dims(config), names=UNWEIGHTED, qkv_bias=bias, out_bias=bias)
+    return llama_like(config, _dims(config), names=UNWEIGHTED, **attention_bias(config))
 
 
 @family("olmo2", architectures=("Olmo2ForCausalLM",))
 def olmo2(config: Config) -> ModelShape:
     """Norms after each block, and over all queries and all keys. Defaults: Olmo2Config."""
     dims = _dims(config)
-    bias = config.boolean("attention_bias", default=False)
     return llama_like(
         config,
         dims,
         names=POST_NORM,
-        qkv_bias=bias,
-        out_bias=bias,
+        **attention_bias(config),
         qk_norm=_full_width(dims),
     )
 
@@ -60,7 +58,6 @@ def olmo2(config: Config) -> ModelShape:
 def olmo3(config: Config) -> ModelShape:
     """Three windowed layers, then a full one. Defaults: Olmo3Config."""
     dims = _dims(config)
-    bias = config.boolean("attention_bias", default=False)
     windows = layer_windows(
         config,
         dims.layers,
@@ -72,8 +69,7 @@ def olmo3(config: Config) -> ModelShape:
         dims,
         names=POST_NORM,
         windows=windows,
-        qkv_bias=bias,
-        out_bias=bias,
+        **attention_bias(config),
         qk_norm=_full_width(dims),
     )
 
@@ -109,13 +105,11 @@ def flex_olmo(config: Config) -> ModelShape:
 
 
 def _mixture(config: Config, dims: Dims, names: Names, *, experts: int, top_k: int) -> ModelShape:
-    bias = config.boolean("attention_bias", default=False)
     return llama_like(
         config,
         dims,
         names=names,
-        qkv_bias=bias,
-        out_bias=bias,
+        **attention_bias(config),
         qk_norm=_full_width(dims),
         mlp=mixture(
             names.at(config),

@@ -2,19 +2,20 @@
 
 from app.core.model import ModelShape
 from app.resolve.architectures import family
-from app.resolve.architectures.blocks_state import (
+from app.resolve.architectures.blocks_state import DeltaNet
+from app.resolve.architectures.common_shape import attention_part, read_dims
+from app.resolve.architectures.common_weights import attention, norms, vector
+from app.resolve.architectures.fields import Config
+from app.resolve.architectures.hybrid import (
     FULL,
-    HYBRID,
     LINEAR,
-    DeltaNet,
     checked_kinds,
-    kind_groups,
+    hybrid_decoder,
     pick,
 )
-from app.resolve.architectures.common_shape import attention_part, model_shape, read_dims
-from app.resolve.architectures.common_weights import attention, norms, vector, vocabulary
-from app.resolve.architectures.fields import Config
-from app.resolve.architectures.llama_like import dense_mlp
+from app.resolve.architectures.llama_like import Names, dense_mlp
+
+OLMO = Names(norms=("post_attention_layernorm",))
 
 
 @family("olmo_hybrid", architectures=("OlmoHybridForCausalLM",))
@@ -53,15 +54,15 @@ def olmo_hybrid(config: Config) -> ModelShape:
     full, recurrent = pick(kinds, FULL), pick(kinds, LINEAR)
     bias = config.boolean("attention_bias", default=False)
     at = config.prefix + "model.layers.{layer}"
-    cached, state = (attention_part(dims),), (net.part(),)
+    parts = {FULL: (attention_part(dims),), LINEAR: (net.part(),)}
     qkv = (("q", net.keys), ("k", net.keys), ("v", net.values))
     per_head = (("a", net.value_heads), ("b", net.value_heads), ("g", net.values))
-    return model_shape(
+    return hybrid_decoder(
         config,
         dims,
-        groups=kind_groups(kinds, {FULL: cached, LINEAR: state}, dims.heads),
-        weights=[
-            *vocabulary(dims, prefix=config.prefix),
+        kinds,
+        parts,
+        [
             *net.weights(
                 f"{at}.linear_attn",
                 recurrent,
@@ -74,10 +75,8 @@ def olmo_hybrid(config: Config) -> ModelShape:
             vector(f"{at}.self_attn.q_norm", dims.heads * dims.head_dim, layers=full),
             vector(f"{at}.self_attn.k_norm", dims.kv_heads * dims.head_dim, layers=full),
             *dense_mlp(at, dims, dims.all_layers),
-            *norms(at, dims.hidden, dims.all_layers, "post_attention_layernorm"),
             *norms(at, dims.hidden, recurrent, "input_layernorm"),
             *norms(at, dims.hidden, full, "post_feedforward_layernorm"),
-            vector(config.prefix + "model.norm", dims.hidden),
         ],
-        traits=(HYBRID,),
+        names=OLMO,
     )

@@ -8,7 +8,7 @@ from app.resolve.architectures import family
 from app.resolve.architectures.common_shape import read_dims
 from app.resolve.architectures.common_weights import linear
 from app.resolve.architectures.fields import Config
-from app.resolve.architectures.llama_like import Names, llama_like, position_table
+from app.resolve.architectures.llama_like import EVERY_BIAS, Names, llama_like, position_table
 
 OPT = Names(
     layer="model.decoder.layers.{layer}",
@@ -92,8 +92,5 @@ def xglm(config: Config) -> ModelShape:
         config,
         dims,
         names=XGLM,
-        qkv_bias=True,
-        out_bias=True,
-        mlp_bias=True,
-        norm_bias=True,
+        **EVERY_BIAS,
     )

@@ -4,7 +4,7 @@ from app.core.model import ModelShape
 from app.resolve.architectures import family
 from app.resolve.architectures.common_shape import read_dims
 from app.resolve.architectures.fields import Config
-from app.resolve.architectures.llama_like import Names, llama_like
+from app.resolve.architectures.llama_like import EVERY_BIAS, Names, llama_like
 
 PERSIMMON = Names(
     norm="model.final_layernorm",
@@ -31,10 +31,7 @@ def persimmon(config: Config) -> ModelShape:
         config,
         dims,
         names=PERSIMMON,
-        qkv_bias=True,
-        out_bias=True,
-        mlp_bias=True,
-        norm_bias=True,
+        **EVERY_BIAS,
         qk_norm=(dims.head_dim, dims.head_dim) if normed else None,
         qk_norm_bias=True,
     )

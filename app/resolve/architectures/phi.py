@@ -4,7 +4,7 @@ from app.core.model import ModelShape
 from app.resolve.architectures import family
 from app.resolve.architectures.common_shape import Dims, read_dims
 from app.resolve.architectures.fields import Config
-from app.resolve.architectures.llama_like import Names, llama_like
+from app.resolve.architectures.llama_like import EVERY_BIAS, Names, llama_like
 
 PHI = Names(
     norm="model.final_layernorm",
@@ -64,10 +64,7 @@ def _phi(config: Config, dims: Dims, names: Names) -> ModelShape:
         config,
         dims,
         names=names,
-        qkv_bias=True,
-        out_bias=True,
-        mlp_bias=True,
-        norm_bias=True,
+        **EVERY_BIAS,
         head_bias=True,
         qk_norm=(dims.head_dim, dims.head_dim) if normed else None,
         qk_norm_bias=True,

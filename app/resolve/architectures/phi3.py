@@ -5,10 +5,12 @@ from app.resolve.architectures import family
 from app.resolve.architectures.common_shape import read_dims
 from app.resolve.architectures.fields import MAX_COUNT, Config
 from app.resolve.architectures.llama_like import (
+    EVERY_BIAS,
     FUSED_GATE_UP,
     FUSED_QKV,
     LLAMA,
     Names,
+    attention_bias,
     llama_like,
     mixture,
     window_size,
@@ -60,7 +62,6 @@ def phimoe(config: Config) -> ModelShape:
         vocab=32064,
         max_positions=131072,
     )
-    bias = config.boolean("attention_bias", default=False)
     experts = mixture(
         LLAMA.at(config),
         dims.hidden,
@@ -75,8 +76,7 @@ def phimoe(config: Config) -> ModelShape:
         config,
         dims,
         windows=window_size(config),
-        qkv_bias=bias,
-        out_bias=bias,
+        **attention_bias(config),
         norm_bias=True,
         head_bias=config.boolean("lm_head_bias", default=False),
         mlp=experts,
@@ -104,8 +104,5 @@ def phi3small(config: Config) -> ModelShape:
         config,
         dims,
         names=PHI3_SMALL,
-        qkv_bias=True,
-        out_bias=True,
-        mlp_bias=True,
-        norm_bias=True,
+        **EVERY_BIAS,
     )

@@ -7,7 +7,7 @@ from app.core.inventory import Part, Split, Weight
 from app.core.model import ModelShape
 from app.core.recurrent import Mamba2State
 from app.resolve.architectures import family
-from app.resolve.architectures.blocks_state import HYBRID, small
+from app.resolve.architectures.blocks_state import small
 from app.resolve.architectures.common_shape import (
     Dims,
     attention_part,
@@ -17,6 +17,7 @@ from app.resolve.architectures.common_shape import (
 )
 from app.resolve.architectures.common_weights import attention, linear, norms, vector, vocabulary
 from app.resolve.architectures.fields import MAX_LAYERS, Config
+from app.resolve.architectures.hybrid import HYBRID
 from app.resolve.architectures.llama_like import Names, dense_mlp
 
 FUSED = ("qkv_proj", "qkv_proj", "qkv_proj", "o_proj")

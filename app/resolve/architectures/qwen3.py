@@ -4,7 +4,13 @@ from app.core.model import ModelShape
 from app.resolve.architectures import family
 from app.resolve.architectures.common_shape import read_dims
 from app.resolve.architectures.fields import Config
-from app.resolve.architectures.llama_like import LLAMA, dense_mlp, llama_like, mixture
+from app.resolve.architectures.llama_like import (
+    LLAMA,
+    attention_bias,
+    dense_mlp,
+    llama_like,
+    mixture,
+)
 from app.resolve.architectures.qwen2 import (
     qwen_traits,
     qwen_window,
@@ -29,15 +35,13 @@ def qwen3(config: Config) -> ModelShape:
         vocab=151936,
         max_positions=32768,
     )
-    bias = config.boolean("attention_bias", default=False)
     windows = qwen_windows(config, dims.layers)
     return llama_like(
         config,
         dims,
         windows=windows,
         traits=qwen_traits(config, windows),
-        qkv_bias=bias,
-        out_bias=bias,
+        **attention_bias(config),
         qk_norm=(dims.head_dim, dims.head_dim),
     )
 
@@ -55,7 +59,6 @@ def qwen3_moe(config: Config) -> ModelShape:
         vocab=151936,
         max_positions=32768,
     )
-    bias = config.boolean("attention_bias", default=False)
     sparse, dense = sparse_layers(config, dims.layers)
     at = LLAMA.at(config)
     experts = mixture(
@@ -70,8 +73,7 @@ def qwen3_moe(config: Config) -> ModelShape:
         config,
         dims,
         windows=qwen_window(config),
-        qkv_bias=bias,
-        out_bias=bias,
+        **attention_bias(config),
         qk_norm=(dims.head_dim, dims.head_dim),
         mlp=[*dense_mlp(at, dims, dense), *experts],
         traits=qwen_traits(config),

@@ -11,9 +11,10 @@ from app.core.inventory import Part, Weight
 from app.core.model import ModelShape
 from app.resolve.architectures import family
 from app.resolve.architectures.blocks_qwen_vision import qwen3_vision
-from app.resolve.architectures.blocks_state import read_delta_net, with_kv_heads
+from app.resolve.architectures.blocks_state import read_delta_net
 from app.resolve.architectures.common_shape import Dims, read_dims
 from app.resolve.architectures.fields import Config
+from app.resolve.architectures.hybrid import with_kv_heads
 from app.resolve.architectures.llama_like import dense_mlp
 from app.resolve.architectures.multimodal import multimodal
 from app.resolve.architectures.qwen3_next import delta_model, qwen_mixture

@@ -6,21 +6,19 @@ from app.core.inventory import Part, Weight
 from app.core.model import ModelShape
 from app.resolve.architectures import family
 from app.resolve.architectures.blocks_moe import as_mtp, drafts
-from app.resolve.architectures.blocks_state import (
-    FULL,
-    HYBRID,
-    LINEAR,
-    DeltaNet,
-    interval_kinds,
-    kind_groups,
-    pick,
-    read_delta_net,
-    state_dtype,
-    with_kv_heads,
-)
+from app.resolve.architectures.blocks_state import DeltaNet, read_delta_net, state_dtype
 from app.resolve.architectures.common_shape import Dims, attention_part, model_shape, read_dims
 from app.resolve.architectures.common_weights import attention, linear, norms, vector, vocabulary
 from app.resolve.architectures.fields import Config
+from app.resolve.architectures.hybrid import (
+    FULL,
+    HYBRID,
+    LINEAR,
+    interval_kinds,
+    kind_groups,
+    pick,
+    with_kv_heads,
+)
 from app.resolve.architectures.llama_like import dense_mlp, mixture
 
 NORMS = ("input_layernorm", "post_attention_layernorm")

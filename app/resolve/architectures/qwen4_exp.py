@@ -10,20 +10,11 @@ from app.core.model import LayerGroup, ModelShape
 from app.resolve.architectures import family
 from app.resolve.architectures.blocks_moe import MAX_MTP, drafts
 from app.resolve.architectures.blocks_qwen_vision import qwen3_vision
-from app.resolve.architectures.blocks_state import (
-    HYBRID,
-    LINEAR,
-    ShortConv,
-    checked_kinds,
-    pick,
-    read_delta_net,
-    small,
-    state_dtype,
-    with_kv_heads,
-)
+from app.resolve.architectures.blocks_state import ShortConv, read_delta_net, small, state_dtype
 from app.resolve.architectures.common_shape import Dims, attention_part, model_shape, read_dims
 from app.resolve.architectures.common_weights import linear, vector, vocabulary
 from app.resolve.architectures.fields import MAX_LAYERS, MAX_WIDTH, Config
+from app.resolve.architectures.hybrid import HYBRID, LINEAR, checked_kinds, pick, with_kv_heads
 from app.resolve.architectures.multimodal import multimodal
 from app.resolve.architectures.qwen3_next import gated_attention, qwen_mixture
 from app.resolve.primes import primes_from

@@ -8,19 +8,19 @@ from app.core.model import ModelShape
 from app.core.precision import FLOAT32
 from app.core.recurrent import UnitState
 from app.resolve.architectures import family
-from app.resolve.architectures.blocks_state import HYBRID, kind_groups, pick, small
-from app.resolve.architectures.common_shape import attention_part, model_shape, read_dims
+from app.resolve.architectures.blocks_state import small
+from app.resolve.architectures.common_shape import attention_part, read_dims
 from app.resolve.architectures.common_weights import (
     attention,
     gated_mlp,
     linear,
-    norms,
-    vector,
-    vocabulary,
 )
 from app.resolve.architectures.fields import Config
+from app.resolve.architectures.hybrid import hybrid_decoder, pick
+from app.resolve.architectures.llama_like import Names
 
 RECURRENT, ATTENTION = "recurrent", "attention"
+GRIFFIN = Names(norm="model.final_norm", norms=("temporal_pre_norm", "channel_pre_norm"))
 
 
 @family("recurrent_gemma", architectures=("RecurrentGemmaForCausalLM",))
@@ -75,20 +75,10 @@ def recurrent_gemma(config: Config) -> ModelShape:
         *gates,
     ]
     bias = config.boolean("attention_bias", default=False)
-    attended = attention(at, dims, full, bias=bias, out_bias=True, module="temporal_block")
-    layers = dims.all_layers
     mlp = max(1, dims.intermediate // 2)
-    return model_shape(
-        config,
-        dims,
-        groups=kind_groups(kinds, parts, dims.heads),
-        weights=[
-            *vocabulary(dims, prefix=config.prefix),
-            *(mixer if recurrent else ()),
-            *(attended if full else ()),
-            *gated_mlp(at, dims.hidden, mlp, layers, bias=True, module="mlp_block"),
-            *norms(at, dims.hidden, layers, "temporal_pre_norm", "channel_pre_norm"),
-            vector(config.prefix + "model.final_norm", dims.hidden),
-        ],
-        traits=(HYBRID,),
-    )
+    weights = [
+        *(mixer if recurrent else ()),
+        *attention(at, dims, full, bias=bias, out_bias=True, module="temporal_block"),
+        *gated_mlp(at, dims.hidden, mlp, dims.all_layers, bias=True, module="mlp_block"),
+    ]
+    return hybrid_decoder(config, dims, kinds, parts, weights, names=GRIFFIN)

@@ -16,8 +16,10 @@ from app.resolve.architectures.common_shape import (
 from app.resolve.architectures.common_weights import linear, norms, vector, vocabulary
 from app.resolve.architectures.fields import Config
 from app.resolve.architectures.llama_like import (
+    EVERY_BIAS,
     LLAMA,
     Names,
+    attention_bias,
     layer_windows,
     llama_like,
     window_size,
@@ -57,8 +59,7 @@ def nanochat(config: Config) -> ModelShape:
         vocab=50304,
         max_positions=2048,
     )
-    bias = config.boolean("attention_bias", default=False)
-    return llama_like(config, dims, names=NANOCHAT, qkv_bias=bias, out_bias=bias)
+    return llama_like(config, dims, names=NANOCHAT, **attention_bias(config))
 
 
 @family("diffllama", architectures=("DiffLlamaForCausalLM",))
@@ -73,13 +74,11 @@ def diffllama(config: Config) -> ModelShape:
         vocab=32000,
         max_positions=2048,
     )
-    bias = config.boolean("attention_bias", default=False)
     at = f"{LLAMA.at(config)}.self_attn"
     return llama_like(
         config,
         dims,
-        qkv_bias=bias,
-        out_bias=bias,
+        **attention_bias(config),
         extra=[
             vector(f"{at}.{name}", dims.head_dim, part=Part.ATTENTION, layers=dims.all_layers)
             for name in ("lambda_q1", "lambda_k1", "lambda_q2", "lambda_k2")
@@ -234,10 +233,7 @@ def ctrl(config: Config) -> ModelShape:
         config,
         dims,
         names=CTRL,
-        qkv_bias=True,
-        out_bias=True,
-        mlp_bias=True,
-        norm_bias=True,
+        **EVERY_BIAS,
         head_bias=True,
     )
 
@@ -261,7 +257,6 @@ def modernbert_decoder(config: Config) -> ModelShape:
     window = config.integer("local_attention", default=128, minimum=0) // 2 or None
     pattern = [index % period != 0 for index in range(dims.layers)]
     norm_bias = config.boolean("norm_bias", default=False)
-    bias = config.boolean("attention_bias", default=False)
     at = MODERNBERT_DECODER.at(config)
     dense = linear(
         config.prefix + "lm_head.dense",
@@ -275,8 +270,7 @@ def modernbert_decoder(config: Config) -> ModelShape:
         dims,
         names=MODERNBERT_DECODER,
         windows=layer_windows(config, dims.layers, window, default=pattern),
-        qkv_bias=bias,
-        out_bias=bias,
+        **attention_bias(config),
         mlp_bias=config.boolean("mlp_bias", default=False),
         norm_bias=norm_bias,
         head_bias=config.boolean("decoder_bias", default=True),

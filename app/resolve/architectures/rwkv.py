@@ -8,10 +8,11 @@ from app.core.model import LayerGroup, ModelShape
 from app.core.precision import FLOAT32
 from app.core.recurrent import UnitState
 from app.resolve.architectures import family
-from app.resolve.architectures.blocks_state import HYBRID, small
+from app.resolve.architectures.blocks_state import small
 from app.resolve.architectures.common_shape import LAYERS, Dims, model_shape
 from app.resolve.architectures.common_weights import linear, vector, vocabulary
 from app.resolve.architectures.fields import MAX_LAYERS, Config
+from app.resolve.architectures.hybrid import HYBRID
 from app.resolve.architectures.mamba import ATTENTION_FREE
 
 WIDE = 4096

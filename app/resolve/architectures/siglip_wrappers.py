@@ -17,7 +17,7 @@ from app.resolve.architectures.blocks_vision import tower_of, tower_width
 from app.resolve.architectures.common_shape import read_dims
 from app.resolve.architectures.common_weights import linear
 from app.resolve.architectures.fields import Config
-from app.resolve.architectures.llama_like import llama_like, mixture
+from app.resolve.architectures.llama_like import attention_bias, llama_like, mixture
 from app.resolve.architectures.multimodal import inner, multimodal, text_model
 
 PROJECTOR = "multi_modal_projector"
@@ -122,14 +122,12 @@ def aria_text(config: Config) -> ModelShape:
         vocab=32000,
         max_positions=2048,
     )
-    bias = config.boolean("attention_bias", default=False)
     at = config.prefix + "model.layers.{layer}"
     shared = config.integer("moe_num_shared_experts", default=2, minimum=0, maximum=4096)
     return llama_like(
         config,
         dims,
-        qkv_bias=bias,
-        out_bias=bias,
+        **attention_bias(config),
         mlp=mixture(
             at,
             dims.hidden,

@@ -4,7 +4,7 @@ from app.core.model import ModelShape
 from app.resolve.architectures import family
 from app.resolve.architectures.common_shape import read_dims
 from app.resolve.architectures.fields import Config
-from app.resolve.architectures.llama_like import llama_like
+from app.resolve.architectures.llama_like import attention_bias, llama_like
 
 
 @family("step1", architectures=("Step1ForCausalLM",))
@@ -14,12 +14,10 @@ def step1(config: Config) -> ModelShape:
     """
     groups = config.integer("num_attention_groups", "num_key_value_heads", default=1)
     dims = read_dims(config.overlay(num_key_value_heads=groups, head_dim=None), tied=True)
-    bias = config.boolean("attention_bias", default=False)
     return llama_like(
         config,
         dims,
-        qkv_bias=bias,
-        out_bias=bias,
+        **attention_bias(config),
         mlp_bias=config.boolean("mlp_bias", default=False),
         traits=("alibi",),
     )

@@ -12,6 +12,7 @@ from app.resolve.architectures.fields import Config
 from app.resolve.architectures.llama_like import (
     LLAMA,
     Names,
+    attention_bias,
     dense_mlp,
     layer_windows,
     llama_like,
@@ -103,7 +104,6 @@ def flint(config: Config) -> ModelShape:
         config = config.overlay(mlp_only_layers=[0, 1])
     sparse, dense = sparse_layers(config, dims.layers)
     at = LLAMA.at(config)
-    bias = config.boolean("attention_bias", default=False)
     sinks = vector(
         f"{at}.self_attn.softmax_offset", dims.heads, part=Part.ATTENTION, layers=dims.all_layers
     )
@@ -111,8 +111,7 @@ def flint(config: Config) -> ModelShape:
         config,
         dims,
         windows=layer_windows(config, dims.layers, window, default=pattern),
-        qkv_bias=bias,
-        out_bias=bias,
+        **attention_bias(config),
         qk_norm=(dims.head_dim, dims.head_dim),
         mlp=[
             *dense_mlp(at, dims, dense),
@@ -188,15 +187,13 @@ def mellum(config: Config) -> ModelShape:
     kinds = config.texts("mlp_layer_types") or ["sparse"] * dims.layers
     sparse, dense = routed(config, kinds, dims.layers)
     at = LLAMA.at(config)
-    bias = config.boolean("attention_bias", default=False)
     window = window_size(config, default=1024)
     return llama_like(
         config,
         dims,
         windows=layer_windows(config, dims.layers, window, default=[False] * dims.layers),
         draft_groups=_mellum_drafts(config, dims, window),
-        qkv_bias=bias,
-        out_bias=bias,
+        **attention_bias(config),
         qk_norm=(dims.head_dim, dims.head_dim),
         mlp=[
             *dense_mlp(at, dims, dense),

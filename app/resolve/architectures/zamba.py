@@ -11,19 +11,11 @@ from app.core.cache import CachePart
 from app.core.inventory import Part, Split, Weight
 from app.core.model import ModelShape
 from app.resolve.architectures import family
-from app.resolve.architectures.blocks_state import (
-    HYBRID,
-    LINEAR,
-    Mamba1,
-    Mamba2,
-    checked_kinds,
-    dt_rank,
-    kind_groups,
-    pick,
-)
+from app.resolve.architectures.blocks_state import Mamba1, Mamba2, dt_rank
 from app.resolve.architectures.common_shape import Dims, attention_part, model_shape, read_dims
 from app.resolve.architectures.common_weights import linear, norms, vector, vocabulary
 from app.resolve.architectures.fields import Config
+from app.resolve.architectures.hybrid import HYBRID, LINEAR, checked_kinds, kind_groups, pick
 from app.resolve.architectures.jamba import FEED_FORWARD
 from app.resolve.architectures.llama_like import dense_mlp
 
