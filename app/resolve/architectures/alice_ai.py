@@ -4,7 +4,7 @@ a residual taken from blocks of earlier layers.
 
 from app.core.model import ModelShape
 from app.resolve.architectures import family
-from app.resolve.architectures.blocks_moe import Moe, correction
+from app.resolve.architectures.blocks_moe import Moe, routed_mlp
 from app.resolve.architectures.blocks_state import KimiDelta
 from app.resolve.architectures.common_shape import attention_part, read_dims
 from app.resolve.architectures.common_weights import norms, vector
@@ -16,7 +16,6 @@ from app.resolve.architectures.hybrid import (
     interval_kinds,
     pick,
 )
-from app.resolve.architectures.llama_like import mixture
 from app.resolve.architectures.qwen3_next import gated_attention
 
 
@@ -55,18 +54,9 @@ def alice_ai(config: Config) -> ModelShape:
         [
             *delta.weights(f"{at}.linear_attn", recurrent),
             *gated_attention(config, dims, at, full),
-            *mixture(
-                at,
-                dims.hidden,
-                moe.width,
-                layers,
-                num_experts=moe.num_experts,
-                top_k=moe.top_k,
-                shared_width=moe.shared_width,
-                shared="shared_expert",
-                shared_gate="shared_expert_gate",
+            *routed_mlp(
+                at, dims, moe, layers, shared="shared_expert", shared_gate="shared_expert_gate"
             ),
-            *correction(at, moe, layers),
             *norms(at, dims.hidden, layers, "mlp_res_proj", "mlp_res_norm_weight"),
             *norms(at, dims.hidden, layers[1:], "attn_res_proj", "attn_res_norm_weight"),
             vector(root + "final_res_proj", dims.hidden),

@@ -1,10 +1,9 @@
 """Arcee's AFM-4.5B (dense) and AFMoE (Trinity)."""
 
-from app.core.inventory import Part, Split
 from app.core.model import ModelShape
 from app.resolve.architectures import family
 from app.resolve.architectures.common_shape import read_dims
-from app.resolve.architectures.common_weights import linear
+from app.resolve.architectures.common_weights import output_gate
 from app.resolve.architectures.fields import Config
 from app.resolve.architectures.llama_like import (
     Names,
@@ -75,14 +74,6 @@ def afmoe(config: Config) -> ModelShape:
     width = config.integer("moe_intermediate_size", default=1408)
     shared = config.integer("num_shared_experts", default=2, minimum=0)
     at = SANDWICH.at(config)
-    gate = linear(
-        f"{at}.self_attn.gate_proj",
-        dims.heads * dims.head_dim,
-        dims.hidden,
-        part=Part.ATTENTION,
-        layers=dims.all_layers,
-        split=Split.COLUMN,
-    )
     return llama_like(
         config,
         dims,
@@ -104,5 +95,5 @@ def afmoe(config: Config) -> ModelShape:
                 correction="expert_bias",
             ),
         ],
-        extra=[gate],
+        extra=[output_gate(at, dims, dims.all_layers)],
     )

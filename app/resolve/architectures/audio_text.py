@@ -44,17 +44,6 @@ VOXTRAL_TEXT: Mapping[str, Any] = {
     "max_position_embeddings": 131072,
     "head_dim": 128,
 }
-REALTIME_TEXT: Mapping[str, Any] = {
-    "vocab_size": 131072,
-    "hidden_size": 3072,
-    "intermediate_size": 9216,
-    "num_hidden_layers": 26,
-    "num_attention_heads": 32,
-    "num_key_value_heads": 8,
-    "max_position_embeddings": 131072,
-    "head_dim": 128,
-    "sliding_window": 8192,
-}
 GLM_ASR_TEXT: Mapping[str, Any] = {
     "vocab_size": 59264,
     "hidden_size": 2048,
@@ -161,11 +150,7 @@ def glmasr(config: Config) -> ModelShape:
     GlmAsrConfig.
     """
     text = text_model(
-        config,
-        prefix="language_model.",
-        model_type="llama",
-        defaults=GLM_ASR_TEXT,
-        tied=True,
+        config, prefix="language_model.", model_type="llama", defaults=GLM_ASR_TEXT, tied=True
     )
     audio = config.section("audio_config")
     width = audio.integer("hidden_size", default=1280)

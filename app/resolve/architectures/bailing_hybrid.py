@@ -14,12 +14,11 @@ from app.core.model import ModelShape
 from app.core.recurrent import LightningState
 from app.resolve.architectures import architecture_names, family
 from app.resolve.architectures.blocks_moe import (
-    Moe,
-    correction,
     drafts,
     mtp_layers,
     mtp_module,
     read_moe,
+    routed_mlp,
 )
 from app.resolve.architectures.blocks_state import KimiDelta
 from app.resolve.architectures.common_shape import Dims, attention_part, read_dims
@@ -32,11 +31,12 @@ from app.resolve.architectures.hybrid import (
     hybrid_decoder,
     pick,
 )
-from app.resolve.architectures.llama_like import Names, dense_mlp, mixture
+from app.resolve.architectures.llama_like import Names, dense_mlp
 from app.resolve.architectures.mla import latent_attention, latent_part, read_latent
 
 BAILING = Names(embed="model.word_embeddings")
 MODULE = "attention"
+CORRECTION = "mlp.gate.expert_bias"
 HEAD_WISE, ELEMENT_WISE = "head_wise", "element_wise"
 
 Kind = tuple[CachePart, Callable[[str, Sequence[int]], list[Weight]]]
@@ -160,7 +160,7 @@ def _model(config: Config, dims: Dims, attends: Kind, recurs: Kind) -> ModelShap
     modules = mtp_layers(config, dims)
     block = [
         *(full(at, modules) if modules else ()),
-        *_experts(at, dims, moe, modules),
+        *routed_mlp(at, dims, moe, modules, correction_name=CORRECTION),
         *norms(at, dims.hidden, modules, *BAILING.norms),
     ]
     return hybrid_decoder(
@@ -172,26 +172,9 @@ def _model(config: Config, dims: Dims, attends: Kind, recurs: Kind) -> ModelShap
             *recurrent(at, pick(kinds, LINEAR)),
             *(full(at, attended) if (attended := pick(kinds, FULL)) else ()),
             *dense_mlp(at, dims, dense),
-            *_experts(at, dims, moe, sparse),
+            *routed_mlp(at, dims, moe, sparse, correction_name=CORRECTION),
             *mtp_module(at, dims, modules, block, vocabulary=False),
         ],
         names=BAILING,
         draft_groups=drafts(modules, dims.heads, cached),
     )
-
-
-def _experts(at: str, dims: Dims, moe: Moe, layers: Sequence[int]) -> list[Weight]:
-    if not layers or not moe.num_experts:
-        return []
-    return [
-        *mixture(
-            at,
-            dims.hidden,
-            moe.width,
-            layers,
-            num_experts=moe.num_experts,
-            top_k=moe.top_k,
-            shared_width=moe.shared_width,
-        ),
-        *correction(at, moe, layers, name="mlp.gate.expert_bias"),
-    ]

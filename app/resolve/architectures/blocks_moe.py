@@ -177,11 +177,17 @@ def routed_mlp(
     layers: Sequence[int],
     *,
     corrected: bool = True,
+    correction_name: str = "",
     shared: str = "shared_experts",
     shared_gate: str = "",
     gate: str = "gate",
 ) -> list[Weight]:
-    """Router, experts, shared experts and correction bias of the routed layers."""
+    """Router, experts, shared experts and correction bias of the routed layers; the bias is the
+    gate's unless it has a name of its own.
+    """
+    if not moe.num_experts:
+        return []
+    stored = correction_name or f"mlp.{gate}.e_score_correction_bias"
     return [
         *mixture(
             at,
@@ -195,11 +201,7 @@ def routed_mlp(
             shared=shared,
             shared_gate=shared_gate,
         ),
-        *(
-            correction(at, moe, layers, name=f"mlp.{gate}.e_score_correction_bias")
-            if corrected
-            else ()
-        ),
+        *(correction(at, moe, layers, name=stored) if corrected else ()),
     ]
 
 

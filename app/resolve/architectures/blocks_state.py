@@ -103,6 +103,20 @@ def dt_rank(config: Config, name: str, hidden: int) -> int:
     return ceil(hidden / 16) if config.get(name) in (None, "auto") else config.integer(name)
 
 
+def read_mamba1(config: Config, hidden: int, *, inner_norms: bool = False) -> Mamba1:
+    """Mamba sizes in the spelling of Jamba and Zamba."""
+    return Mamba1(
+        hidden=hidden,
+        inner=config.integer("mamba_expand", default=2) * hidden,
+        state=config.integer("mamba_d_state", default=16),
+        kernel=config.integer("mamba_d_conv", default=4),
+        dt_rank=dt_rank(config, "mamba_dt_rank", hidden),
+        bias=config.boolean("mamba_proj_bias", default=False),
+        conv_bias=config.boolean("mamba_conv_bias", default=True),
+        inner_norms=inner_norms,
+    )
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Mamba2:
     """A Mamba 2 layer's sizes. `norm`: a gated norm before the output projection."""
@@ -335,6 +349,20 @@ class KimiDelta:
             vector(f"{at}.o_norm", self.head_dim, **common),
             linear(f"{at}.o_proj", self.hidden, width, split=Split.ROW, **common),
         ]
+
+
+def read_kimi_delta(config: Config, hidden: int, *, heads: int) -> KimiDelta:
+    """Sizes in `linear_attn_config`, else in the `linear_*` keys beside it."""
+    own = config.section("linear_attn_config")
+    return KimiDelta(
+        hidden=hidden,
+        heads=own.optional_integer("num_heads")
+        or config.integer("linear_num_heads", default=heads),
+        head_dim=own.optional_integer("head_dim") or config.integer("linear_head_dim", default=128),
+        kernel=own.optional_integer("short_conv_kernel_size")
+        or config.integer("linear_conv_kernel_dim", default=4),
+        full_rank_gate=own.boolean("use_full_rank_gate", default=False),
+    )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

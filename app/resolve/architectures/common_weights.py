@@ -133,6 +133,21 @@ def attention(
     return weights
 
 
+def output_gate(
+    at: str, dims: Dims, layers: Sequence[int], *, name: str = "gate_proj", bias: bool = False
+) -> Weight:
+    """A gate on attention's output, one number an element of each head."""
+    return linear(
+        f"{at}.self_attn.{name}",
+        dims.heads * dims.head_dim,
+        dims.hidden,
+        part=Part.ATTENTION,
+        layers=layers,
+        bias=bias,
+        split=Split.COLUMN,
+    )
+
+
 def mla_attention(
     at: str,
     dims: Dims,

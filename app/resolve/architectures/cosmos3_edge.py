@@ -46,13 +46,7 @@ def cosmos3_edge_text(config: Config) -> ModelShape:
 @family("cosmos3_edge", architectures=("Cosmos3EdgeForConditionalGeneration",))
 def cosmos3_edge(config: Config) -> ModelShape:
     """The text model's cache; four patches a token. Defaults: Cosmos3EdgeConfig."""
-    text = text_model(
-        config,
-        prefix="model.language_",
-        model_type="cosmos3_edge_text",
-        head="lm_head",
-        tied=False,
-    )
+    text = text_model(config, prefix="model.language_", model_type="cosmos3_edge_text", tied=False)
     sizes = {
         "hidden_size": 1152,
         "intermediate_size": 4304,
@@ -77,12 +71,7 @@ def cosmos3_edge(config: Config) -> ModelShape:
 def video_llama_3(config: Config) -> ModelShape:
     """Qwen 2's cache behind a SigLIP with rotary positions. Defaults: VideoLlama3Config."""
     text = text_model(
-        config,
-        prefix="model.language_",
-        model_type="qwen2",
-        head="lm_head",
-        tied=False,
-        hoisted=True,
+        config, prefix="model.language_", model_type="qwen2", tied=False, hoisted=True
     )
     vision = config.section("vision_config")
     tower = read_tower(vision, layers=12, hidden=768, heads=12, intermediate=3072, patch=16)

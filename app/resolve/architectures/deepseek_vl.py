@@ -181,9 +181,7 @@ def got_ocr2(config: Config) -> ModelShape:
 @family("deepseek_vl", architectures=("DeepseekVLForConditionalGeneration",))
 def deepseek_vl(config: Config) -> ModelShape:
     """Llama behind SigLIP. Defaults: DeepseekVLConfig."""
-    text = text_model(
-        config, prefix="model.language_", model_type="llama", head="lm_head", tied=True
-    )
+    text = text_model(config, prefix="model.language_", model_type="llama", tied=True)
     vision = inner(config, "vision_config", model_type="siglip_vision_model")
     width = vision.integer("hidden_size", default=768)
     weights = [
@@ -200,9 +198,7 @@ def deepseek_vl(config: Config) -> ModelShape:
 @family("deepseek_vl_hybrid", architectures=("DeepseekVLHybridForConditionalGeneration",))
 def deepseek_vl_hybrid(config: Config) -> ModelShape:
     """SigLIP for the whole picture, SAM for its details. Defaults: DeepseekVLHybridConfig."""
-    text = text_model(
-        config, prefix="model.language_", model_type="llama", head="lm_head", tied=True
-    )
+    text = text_model(config, prefix="model.language_", model_type="llama", tied=True)
     vision = inner(config, "vision_config", model_type="siglip_vision_model")
     detailed = config.section("high_res_vision_config")
     width = vision.integer("hidden_size", default=768)

@@ -16,17 +16,7 @@ from app.resolve.architectures.llama_like import dense_mlp
 @family("ernie4_5_moe", architectures=("Ernie4_5_MoeForCausalLM", "Ernie4_5_MoEForCausalLM"))
 def ernie4_5_moe(config: Config) -> ModelShape:
     """K and V of every token in every layer. Defaults: Ernie4_5_MoeConfig."""
-    dims = read_dims(
-        config,
-        layers=28,
-        hidden=2560,
-        heads=20,
-        kv_heads=4,
-        intermediate=12288,
-        vocab=103424,
-        max_positions=131072,
-        tied=True,
-    )
+    dims = ernie_dims(config)
     bias = config.boolean("use_bias", default=False)
     shape = moe_decoder(
         config,
@@ -45,6 +35,21 @@ def ernie4_5_moe(config: Config) -> ModelShape:
         shape,
         weights=(*weights, *_mtp(config, dims, len(modules), bias=bias)),
         draft_groups=drafts(modules, dims.heads, attention_part(dims)),
+    )
+
+
+def ernie_dims(config: Config) -> Dims:
+    """The sizes, by the defaults of Ernie4_5_MoeConfig."""
+    return read_dims(
+        config,
+        layers=28,
+        hidden=2560,
+        heads=20,
+        kv_heads=4,
+        intermediate=12288,
+        vocab=103424,
+        max_positions=131072,
+        tied=True,
     )
 
 

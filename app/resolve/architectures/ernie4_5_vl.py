@@ -14,8 +14,8 @@ from app.resolve.architectures.blocks_encoder import (
     read_tower,
 )
 from app.resolve.architectures.blocks_qwen_vision import patch_elements
-from app.resolve.architectures.common_shape import read_dims
 from app.resolve.architectures.common_weights import linear
+from app.resolve.architectures.ernie4_5_moe import ernie_dims
 from app.resolve.architectures.fields import MAX_LAYERS, Config
 from app.resolve.architectures.llama_like import LLAMA, dense_mlp, llama_like, mixture
 from app.resolve.architectures.multimodal import filled, multimodal, text_model
@@ -29,17 +29,7 @@ def ernie4_5_vl_text(config: Config) -> ModelShape:
     """K and V of every token in every layer; a token of text uses `moe_k` of the text experts and
     the shared ones, which is what counts as active. Defaults: Ernie4_5_VLMoeTextConfig.
     """
-    dims = read_dims(
-        config,
-        layers=28,
-        hidden=2560,
-        heads=20,
-        kv_heads=4,
-        intermediate=12288,
-        vocab=103424,
-        max_positions=131072,
-        tied=True,
-    )
+    dims = ernie_dims(config)
     at = LLAMA.at(config)
     widths = _pair(config, "moe_intermediate_size", (1536, 512))
     counts = _pair(config, "moe_num_experts", (64, 64))
@@ -132,7 +122,6 @@ def ernie4_5_vl(config: Config) -> ModelShape:
             prefix="model.language_",
             model_type="ernie4_5_vl_moe_text",
             force=True,
-            head="lm_head",
             tied=True,
         )
     else:

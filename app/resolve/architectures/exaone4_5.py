@@ -25,7 +25,6 @@ def exaone4_5(config: Config) -> ModelShape:
         prefix="model.language_",
         model_type="exaone4",
         force=named == "exaone4_5_text",
-        head="lm_head",
         tied=False,
     )
     text = replace(text, draft_groups=_drafts(config, text))

@@ -74,7 +74,7 @@ def gemma3_text(config: Config) -> ModelShape:
 
     Where attention is bidirectional (EmbeddingGemma) nothing is cached.
     """
-    dims = _gemma2_dims(config, vocab=262208, max_positions=131072)
+    dims = gemma2_dims(config, vocab=262208, max_positions=131072)
     period = config.integer("sliding_window_pattern", default=6)
     windows = layer_windows(
         config,
@@ -96,7 +96,7 @@ def gemma3_text(config: Config) -> ModelShape:
 
 
 def _alternating(config: Config, names: Names) -> ModelShape:
-    dims = _gemma2_dims(config, vocab=256000, max_positions=8192)
+    dims = gemma2_dims(config)
     windows = layer_windows(
         config,
         dims.layers,
@@ -106,7 +106,8 @@ def _alternating(config: Config, names: Names) -> ModelShape:
     return llama_like(config, dims, names=names, windows=windows, **attention_bias(config))
 
 
-def _gemma2_dims(config: Config, *, vocab: int, max_positions: int) -> Dims:
+def gemma2_dims(config: Config, *, vocab: int = 256000, max_positions: int = 8192) -> Dims:
+    """The sizes, by the defaults of Gemma2Config; later classes change the last two."""
     return read_dims(
         config,
         layers=26,

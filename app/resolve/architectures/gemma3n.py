@@ -139,12 +139,7 @@ def _streams(config: Config, at: str, dims: Dims) -> list[Weight]:
 def gemma3n(config: Config) -> ModelShape:
     """MobileNet-V5 for images, a conformer for sound. Defaults: Gemma3nConfig."""
     text = text_model(
-        config,
-        "text_config",
-        prefix="model.language_",
-        model_type="gemma3n_text",
-        head="lm_head",
-        tied=True,
+        config, "text_config", prefix="model.language_", model_type="gemma3n_text", tied=True
     )
     vision = config.section("vision_config")
     audio = config.section("audio_config")

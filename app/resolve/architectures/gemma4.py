@@ -18,7 +18,7 @@ from app.resolve.architectures.common_weights import linear, vector
 from app.resolve.architectures.fields import MAX_LAYERS, Config
 from app.resolve.architectures.multimodal import multimodal, text_model
 
-NESTED: dict[str, Any] = {"prefix": "model.language_", "head": "lm_head", "tied": True}
+NESTED: dict[str, Any] = {"prefix": "model.language_", "tied": True}
 LAYER_NORMS = (
     "input_layernorm",
     "post_attention_layernorm",
@@ -97,7 +97,6 @@ def diffusion_gemma(config: Config) -> ModelShape:
         "text_config",
         prefix="model.encoder.language_",
         model_type="diffusion_gemma_text",
-        head="lm_head",
         tied=True,
     )
     vision = config.section("vision_config")

@@ -133,12 +133,7 @@ def glm_ocr(config: Config) -> ModelShape:
 
 def _text(config: Config, model_type: str) -> ModelShape:
     return text_model(
-        config,
-        prefix="model.language_",
-        model_type=model_type,
-        head="lm_head",
-        tied=False,
-        hoisted=True,
+        config, prefix="model.language_", model_type=model_type, tied=False, hoisted=True
     )
 
 

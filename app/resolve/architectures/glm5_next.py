@@ -22,7 +22,7 @@ from app.resolve.architectures.blocks_moe import (
     sparse_layers,
 )
 from app.resolve.architectures.blocks_qwen_vision import patch_elements
-from app.resolve.architectures.blocks_state import KimiDelta
+from app.resolve.architectures.blocks_state import read_kimi_delta
 from app.resolve.architectures.common_shape import Dims, model_shape, read_dims
 from app.resolve.architectures.common_weights import gated_mlp, linear, norms, vector, vocabulary
 from app.resolve.architectures.deepseek_v32 import own_indexers
@@ -77,16 +77,7 @@ def _model(config: Config, root: str) -> ModelShape:
     kinds = [NAMES.get(kind, kind) for kind in kinds]
     kinds = checked_kinds(config, "layer_types", kinds, dims.layers, INDEXED, LINEAR)
     own = own_indexers(config, dims.layers)
-    linear_config = config.section("linear_attn_config")
-    mixer = KimiDelta(
-        hidden=dims.hidden,
-        heads=linear_config.optional_integer("num_heads")
-        or config.integer("linear_num_heads", default=64),
-        head_dim=linear_config.optional_integer("head_dim")
-        or config.integer("linear_head_dim", default=128),
-        kernel=linear_config.optional_integer("short_conv_kernel_size")
-        or config.integer("linear_conv_kernel_dim", default=4),
-    )
+    mixer = read_kimi_delta(config, dims.hidden, heads=64)
     latent = Latent(
         q_lora_rank=config.integer("q_lora_rank", default=1536),
         kv_lora_rank=config.integer("kv_lora_rank", default=512),
@@ -121,7 +112,7 @@ def _model(config: Config, root: str) -> ModelShape:
     main = latent_part(latent)
     block = [
         *(attention(modules, modules) if modules else ()),
-        *(routed_mlp(at, dims, moe, modules) if modules and moe.num_experts else ()),
+        *routed_mlp(at, dims, moe, modules),
         *norms(at, dims.hidden, modules, *NORMS),
     ]
     by_parts: dict[tuple[CachePart, ...], tuple[int, ...]] = {

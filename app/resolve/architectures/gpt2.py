@@ -1,8 +1,10 @@
 """GPT-2 (Cerebras-GPT, GPT-SW3), the first GPT, GPT-Neo and BioGPT: learned positions."""
 
+from dataclasses import replace
+
 from app.core.model import ModelShape
 from app.resolve.architectures import family
-from app.resolve.architectures.common_shape import read_dims
+from app.resolve.architectures.common_shape import Dims, read_dims
 from app.resolve.architectures.fields import MAX_LAYERS, Config
 from app.resolve.architectures.llama_like import EVERY_BIAS, Names, llama_like, position_table
 
@@ -16,24 +18,8 @@ GPT2 = Names(
     qkvo=FUSED,
     mlp=("c_fc", "c_proj"),
 )
-OPENAI_GPT = Names(
-    layer="transformer.h.{layer}",
-    embed="transformer.tokens_embed",
-    norm="",
-    norms=("ln_1", "ln_2"),
-    attention="attn",
-    qkvo=FUSED,
-    mlp=("c_fc", "c_proj"),
-)
-GPT_NEO = Names(
-    layer="transformer.h.{layer}",
-    embed="transformer.wte",
-    norm="transformer.ln_f",
-    norms=("ln_1", "ln_2"),
-    attention="attn.attention",
-    qkvo=("q_proj", "k_proj", "v_proj", "out_proj"),
-    mlp=("c_fc", "c_proj"),
-)
+OPENAI_GPT = replace(GPT2, embed="transformer.tokens_embed", norm="")
+GPT_NEO = replace(GPT2, attention="attn.attention", qkvo=("q_proj", "k_proj", "v_proj", "out_proj"))
 BIOGPT = Names(
     layer="biogpt.layers.{layer}",
     embed="biogpt.embed_tokens",
@@ -51,8 +37,20 @@ BIOGPT = Names(
 )
 def gpt2(config: Config) -> ModelShape:
     """Multi-head attention; `n_inner` null means four times the width. Defaults: GPT2Config."""
+    dims = gpt2_dims(config)
+    return llama_like(
+        config,
+        dims,
+        names=GPT2,
+        **EVERY_BIAS,
+        extra=[position_table(config, dims, "transformer.wpe")],
+    )
+
+
+def gpt2_dims(config: Config) -> Dims:
+    """The sizes, by the defaults of GPT2Config."""
     hidden = config.integer("n_embd", "hidden_size", default=768)
-    dims = read_dims(
+    return read_dims(
         config,
         layers=12,
         hidden=768,
@@ -61,13 +59,6 @@ def gpt2(config: Config) -> ModelShape:
         vocab=50257,
         max_positions=1024,
         tied=True,
-    )
-    return llama_like(
-        config,
-        dims,
-        names=GPT2,
-        **EVERY_BIAS,
-        extra=[position_table(config, dims, "transformer.wpe")],
     )
 
 

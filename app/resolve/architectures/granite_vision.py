@@ -40,11 +40,7 @@ def granite4_vision(config: Config) -> ModelShape:
     (`deepstack_layer_map`) and four for parts of the picture. Defaults: Granite4VisionConfig.
     """
     text = text_model(
-        config,
-        prefix="model.language_",
-        model_type="granite4_vision_text",
-        head="lm_head",
-        tied=False,
+        config, prefix="model.language_", model_type="granite4_vision_text", tied=False
     )
     vision = inner(config, "vision_config", model_type="clip_vision_model")
     width = tower_width(vision)
@@ -94,9 +90,7 @@ def granite_docling(config: Config) -> ModelShape:
     """The text model's cache; a coarse and a fine route from the tower. Defaults:
     GraniteDoclingConfig and its vision config.
     """
-    text = text_model(
-        config, prefix="model.text_", model_type="granite_docling_text", head="lm_head", tied=True
-    )
+    text = text_model(config, prefix="model.text_", model_type="granite_docling_text", tied=True)
     vision = filled(config.section("vision_config"), model_type="siglip", defaults=DOCLING_TOWER)
     width = vision.integer("hidden_size", default=768)
     out = vision.integer("out_hidden_size", default=1024)

@@ -36,12 +36,7 @@ def hunyuan_vl(config: Config) -> ModelShape:
     """
     if config.has("text_config"):
         text = text_model(
-            config,
-            prefix="model.language_",
-            model_type="hunyuan_vl_text",
-            force=True,
-            head="lm_head",
-            tied=True,
+            config, prefix="model.language_", model_type="hunyuan_vl_text", force=True, tied=True
         )
         at = "model.vision_tower"
     else:

@@ -19,7 +19,7 @@ from app.resolve.architectures.multimodal import multimodal, text_model
 
 PART = Part.PROJECTOR
 GATED = ("gate_proj", "up_proj", "down_proj")
-NESTED: dict[str, Any] = {"head": "lm_head", "tied": False}
+NESTED: dict[str, Any] = {"tied": False}
 IDEFICS2_TEXT: Mapping[str, Any] = {"max_position_embeddings": 32768}
 
 

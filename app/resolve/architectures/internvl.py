@@ -37,9 +37,7 @@ def internvl(config: Config) -> ModelShape:
 @family("qianfan_ocr", architectures=("QianfanOCRForConditionalGeneration",))
 def qianfan_ocr(config: Config) -> ModelShape:
     """Qwen 3's cache; the tower's attention has biases. Defaults: QianfanOCRConfig."""
-    text = text_model(
-        config, prefix="model.language_", model_type="qwen3", head="lm_head", tied=False
-    )
+    text = text_model(config, prefix="model.language_", model_type="qwen3", tied=False)
     return _shuffling(config, text, attention_bias=True)
 
 

@@ -6,18 +6,11 @@ from app.core.model import ModelShape
 from app.resolve.architectures import family
 from app.resolve.architectures.common_shape import read_dims
 from app.resolve.architectures.fields import Config
+from app.resolve.architectures.gpt2 import GPT2, gpt2_dims
 from app.resolve.architectures.llama_like import EVERY_BIAS, Names, llama_like, position_table
 
 JAIS2 = Names(mlp=("up_proj", "down_proj"))
-JAIS = Names(
-    layer="transformer.h.{layer}",
-    embed="transformer.wte",
-    norm="transformer.ln_f",
-    norms=("ln_1", "ln_2"),
-    attention="attn",
-    qkvo=("c_attn", "c_attn", "c_attn", "c_proj"),
-    mlp=("c_fc2", "c_fc", "c_proj"),
-)
+JAIS = replace(GPT2, mlp=("c_fc2", "c_fc", "c_proj"))
 
 
 @family("jais2", architectures=("Jais2ForCausalLM",))
@@ -47,20 +40,10 @@ def jais2(config: Config) -> ModelShape:
 @family("jais", architectures=("JAISLMHeadModel",))
 def jais(config: Config) -> ModelShape:
     """GPT-2 with ALiBi and a gated MLP; a tied head. Defaults: JAISConfig of the checkpoints."""
-    hidden = config.integer("n_embd", "hidden_size", default=768)
-    dims = read_dims(
-        config,
-        layers=12,
-        hidden=768,
-        heads=12,
-        intermediate=config.integer("n_inner", default=4 * hidden),
-        vocab=50257,
-        max_positions=1024,
-        tied=True,
-    )
+    dims = gpt2_dims(config)
     alibi = config.text("position_embedding_type", default="learned") == "alibi"
     gated = config.text("activation_function", default="gelu_new") == "swiglu"
-    names = JAIS if gated else replace(JAIS, mlp=("c_fc", "c_proj"))
+    names = JAIS if gated else GPT2
     table = position_table(config, dims, "transformer.wpe")
     return llama_like(
         config,

@@ -2,7 +2,7 @@
 
 from app.core.model import ModelShape
 from app.resolve.architectures import family
-from app.resolve.architectures.blocks_state import Mamba1, dt_rank
+from app.resolve.architectures.blocks_state import read_mamba1
 from app.resolve.architectures.common_shape import attention_part, read_dims
 from app.resolve.architectures.common_weights import attention
 from app.resolve.architectures.fields import Config
@@ -44,16 +44,7 @@ def jamba(config: Config) -> ModelShape:
     first = config.integer("expert_layer_offset", default=1, minimum=0)
     sparse = [i for i in dims.all_layers if i % every == first] if num_experts > 1 else []
     dense = sorted(set(dims.all_layers).difference(sparse))
-    mixer = Mamba1(
-        hidden=dims.hidden,
-        inner=config.integer("mamba_expand", default=2) * dims.hidden,
-        state=config.integer("mamba_d_state", default=16),
-        kernel=config.integer("mamba_d_conv", default=4),
-        dt_rank=dt_rank(config, "mamba_dt_rank", dims.hidden),
-        bias=config.boolean("mamba_proj_bias", default=False),
-        conv_bias=config.boolean("mamba_conv_bias", default=True),
-        inner_norms=True,
-    )
+    mixer = read_mamba1(config, dims.hidden, inner_norms=True)
     at = config.prefix + "model.layers.{layer}"
     parts = {FULL: (attention_part(dims),), LINEAR: (mixer.part(),)}
     weights = [

@@ -28,9 +28,7 @@ NAMED_TOWER = "siglip_large_patch16_384"
 @family("janus", architectures=("JanusForConditionalGeneration",))
 def janus(config: Config) -> ModelShape:
     """The text model's cache. Defaults: JanusConfig and its vision and VQ configs."""
-    text = text_model(
-        config, prefix="model.language_", model_type="llama", head="lm_head", tied=True
-    )
+    text = text_model(config, prefix="model.language_", model_type="llama", tied=True)
     vision = filled(config.section("vision_config"), model_type="janus", defaults=TOWER)
     drawing = config.section("vq_config")
     width = vision.integer("hidden_size", default=1024)

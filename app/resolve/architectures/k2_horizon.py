@@ -7,7 +7,7 @@ from app.core.inventory import Part, Split, Weight
 from app.core.model import ModelShape
 from app.resolve.architectures import family
 from app.resolve.architectures.common_shape import Dims, read_dims
-from app.resolve.architectures.common_weights import linear, router
+from app.resolve.architectures.common_weights import linear, output_gate, router
 from app.resolve.architectures.fields import Config
 from app.resolve.architectures.llama_like import (
     LLAMA,
@@ -17,7 +17,6 @@ from app.resolve.architectures.llama_like import (
     mixture,
 )
 from app.resolve.architectures.qwen2 import sparse_layers
-from app.resolve.architectures.windowed_moe import output_gate
 
 
 @family("k2_horizon", architectures=("K2HorizonForCausalLM",))
@@ -56,7 +55,11 @@ def k2_horizon(config: Config) -> ModelShape:
         else None,
         mlp=mlp,
         extra=[
-            *([output_gate(at, dims)] if config.has("attention_gate_func") else ()),
+            *(
+                [output_gate(at, dims, dims.all_layers)]
+                if config.has("attention_gate_func")
+                else ()
+            ),
             *_values(config, at, dims, routed, num_experts=value_experts, bias=router_bias),
         ],
     )

@@ -21,7 +21,7 @@ from app.resolve.architectures.blocks_moe import (
     sparse_layers,
 )
 from app.resolve.architectures.blocks_moonvit import moonvit3d
-from app.resolve.architectures.blocks_state import KimiDelta, state_dtype
+from app.resolve.architectures.blocks_state import read_kimi_delta, state_dtype
 from app.resolve.architectures.common_shape import Dims, read_dims
 from app.resolve.architectures.common_weights import (
     gated_mlp,
@@ -82,18 +82,8 @@ def kimi_linear(config: Config) -> ModelShape:
         vocab=163840,
         max_positions=1048576,
     )
-    linear_config = config.section("linear_attn_config")
-    kinds = _kinds(config, linear_config, dims)
-    mixer = KimiDelta(
-        hidden=dims.hidden,
-        heads=linear_config.optional_integer("num_heads")
-        or config.integer("linear_num_heads", default=32),
-        head_dim=linear_config.optional_integer("head_dim")
-        or config.integer("linear_head_dim", default=128),
-        kernel=linear_config.optional_integer("short_conv_kernel_size")
-        or config.integer("linear_conv_kernel_dim", default=4),
-        full_rank_gate=linear_config.boolean("use_full_rank_gate", default=False),
-    )
+    kinds = _kinds(config, dims)
+    mixer = read_kimi_delta(config, dims.hidden, heads=32)
     latent = read_latent(config, q=None)
     moe = read_moe(config, experts=256, top_k=8, width=1024, shared=1)
     sparse = sparse_layers(config, dims.layers, first_dense=1)
@@ -123,7 +113,8 @@ def kimi_linear(config: Config) -> ModelShape:
     )
 
 
-def _kinds(config: Config, linear_config: Config, dims: Dims) -> list[str]:
+def _kinds(config: Config, dims: Dims) -> list[str]:
+    linear_config = config.section("linear_attn_config")
     kinds = config.texts("layer_types")
     if kinds is not None:
         return checked_kinds(config, "layer_types", kinds, dims.layers, FULL, LINEAR)

@@ -2,13 +2,13 @@
 
 from dataclasses import replace
 
-from app.core.inventory import Part, Split, Weight
+from app.core.inventory import Weight
 from app.core.model import ModelShape
 from app.resolve.architectures import family
 from app.resolve.architectures.blocks_mixed import Kind, kinds_of, mixed_decoder
 from app.resolve.architectures.blocks_moe import feed_forward, read_moe, sparse_layers
 from app.resolve.architectures.common_shape import read_dims
-from app.resolve.architectures.common_weights import linear
+from app.resolve.architectures.common_weights import output_gate
 from app.resolve.architectures.fields import Config
 from app.resolve.architectures.gqa_moe import head_gate, sinks
 from app.resolve.architectures.llama_like import layer_windows, window_size
@@ -81,11 +81,4 @@ def _gate(at: str, kind: Kind, gating: object) -> Weight:
     """One number a head, or one an element of each head."""
     if gating in (None, True, "per-head"):
         return head_gate(at, kind.dims, kind.layers)
-    return linear(
-        f"{at}.self_attn.g_proj",
-        kind.dims.heads * kind.dims.head_dim,
-        kind.dims.hidden,
-        part=Part.ATTENTION,
-        layers=kind.layers,
-        split=Split.COLUMN,
-    )
+    return output_gate(at, kind.dims, kind.layers, name="g_proj")

@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
-from app.core.inventory import Part, Split
+from app.core.inventory import Part
 from app.core.model import LayerGroup, ModelShape
 from app.resolve.architectures import family
 from app.resolve.architectures.common_shape import Dims, attention_part, read_dims
-from app.resolve.architectures.common_weights import linear, vector
+from app.resolve.architectures.common_weights import linear, output_gate, vector
 from app.resolve.architectures.fields import MAX_LAYERS, Config
 from app.resolve.architectures.llama_like import (
     Names,
@@ -72,14 +72,6 @@ def dory(config: Config) -> ModelShape:
     at = UNWEIGHTED.at(config)
     layers = dims.all_layers
     width = dims.heads * dims.head_dim
-    gate = linear(
-        f"{at}.self_attn.gate_proj",
-        width,
-        dims.hidden,
-        part=Part.ATTENTION,
-        layers=layers,
-        split=Split.COLUMN,
-    )
     return llama_like(
         config,
         dims,
@@ -88,7 +80,7 @@ def dory(config: Config) -> ModelShape:
         **attention_bias(config),
         mlp_bias=config.boolean("mlp_bias", default=False),
         extra=[
-            gate,
+            output_gate(at, dims, layers),
             *(
                 vector(f"{at}.{name}", size, part=part, layers=layers)
                 for name, size, part in (

@@ -1,19 +1,12 @@
 """MiniCPM 1 and 2, 4 and 4.1 (dense attention), MiniCPM-MoE and MiniCPM 3."""
 
-from app.core.cache import FullAttention
 from app.core.inventory import Weight
 from app.core.model import ModelShape
 from app.resolve.architectures import family
-from app.resolve.architectures.common_shape import model_shape, read_dims, uniform_groups
-from app.resolve.architectures.common_weights import (
-    gated_mlp,
-    mla_attention,
-    norms,
-    vector,
-    vocabulary,
-)
+from app.resolve.architectures.common_shape import read_dims
 from app.resolve.architectures.fields import Config
 from app.resolve.architectures.llama_like import LLAMA, attention_bias, llama_like, mixture
+from app.resolve.architectures.mla import Latent, expanded_decoder
 
 
 @family("minicpm", architectures=("MiniCPMForCausalLM",))
@@ -66,31 +59,12 @@ def minicpm3(config: Config) -> ModelShape:
     )
     nope = config.integer("qk_nope_head_dim", default=64)
     rope = config.integer("qk_rope_head_dim", default=32)
-    part = FullAttention(
-        num_key_value_heads=dims.heads, head_dim=nope + rope, v_head_dim=nope + rope
+    latent = Latent(
+        q_lora_rank=config.integer("q_lora_rank", default=768),
+        kv_lora_rank=config.integer("kv_lora_rank", default=256),
+        qk_nope_head_dim=nope,
+        qk_rope_head_dim=rope,
+        v_head_dim=config.integer("v_head_dim", default=dims.head_dim),
     )
-    at = LLAMA.at(config)
-    layers = dims.all_layers
-    mlp_bias = config.boolean("mlp_bias", default=False)
-    return model_shape(
-        config,
-        dims,
-        groups=uniform_groups(dims, part),
-        weights=[
-            *vocabulary(dims, prefix=config.prefix),
-            *mla_attention(
-                at,
-                dims,
-                layers,
-                q_lora_rank=config.integer("q_lora_rank", default=768),
-                kv_lora_rank=config.integer("kv_lora_rank", default=256),
-                qk_nope_head_dim=nope,
-                qk_rope_head_dim=rope,
-                v_head_dim=config.integer("v_head_dim", default=dims.head_dim),
-                bias=config.boolean("attention_bias", default=False),
-            ),
-            *gated_mlp(at, dims.hidden, dims.intermediate, layers, bias=mlp_bias),
-            *norms(at, dims.hidden, layers, *LLAMA.norms),
-            vector(config.prefix + LLAMA.norm, dims.hidden),
-        ],
-    )
+    bias = config.boolean("mlp_bias", default=False)
+    return expanded_decoder(config, dims, latent, cached_v=nope + rope, mlp_bias=bias)

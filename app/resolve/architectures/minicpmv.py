@@ -134,13 +134,7 @@ def minicpm_ocr(config: Config) -> ModelShape:
 
 
 def _merging(config: Config, *, tied: bool) -> ModelShape:
-    text = text_model(
-        config,
-        prefix="model.language_",
-        model_type="qwen3_5_text",
-        head="lm_head",
-        tied=tied,
-    )
+    text = text_model(config, prefix="model.language_", model_type="qwen3_5_text", tied=tied)
     vision = config.section("vision_config")
     tower = read_tower(vision, layers=12, hidden=768, heads=12, intermediate=3072, patch=16)
     window = _area(vision, "window_kernel_size")

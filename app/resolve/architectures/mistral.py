@@ -2,7 +2,7 @@
 
 from app.core.model import ModelShape
 from app.resolve.architectures import family
-from app.resolve.architectures.common_shape import read_dims
+from app.resolve.architectures.common_shape import Dims, read_dims
 from app.resolve.architectures.fields import Config
 from app.resolve.architectures.llama_like import layer_windows, llama_like, window_size
 
@@ -12,7 +12,14 @@ def mistral(config: Config) -> ModelShape:
     """A sliding window in every layer where it is not null (v0.1; 4096 where the config does not
     say). Defaults: MistralConfig.
     """
-    dims = read_dims(
+    dims = mistral_dims(config)
+    window = window_size(config, default=4096)
+    return llama_like(config, dims, windows=layer_windows(config, dims.layers, window))
+
+
+def mistral_dims(config: Config) -> Dims:
+    """The sizes, by the defaults of MistralConfig and MixtralConfig."""
+    return read_dims(
         config,
         layers=32,
         hidden=4096,
@@ -22,8 +29,6 @@ def mistral(config: Config) -> ModelShape:
         vocab=32000,
         max_positions=131072,
     )
-    window = window_size(config, default=4096)
-    return llama_like(config, dims, windows=layer_windows(config, dims.layers, window))
 
 
 @family("ministral", architectures=("MinistralForCausalLM",))

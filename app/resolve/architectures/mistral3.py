@@ -84,11 +84,7 @@ def patch_merger(config: Config, vision: Config, text: ModelShape) -> list[Weigh
 def lighton_ocr(config: Config) -> ModelShape:
     """Qwen 3 behind the same tower and projector. Defaults: LightOnOcrConfig."""
     text = text_model(
-        config,
-        prefix="language_model.",
-        model_type="qwen3",
-        absent=LIGHTON_TEXT,
-        tied=True,
+        config, prefix="language_model.", model_type="qwen3", absent=LIGHTON_TEXT, tied=True
     )
     vision = inner(config, "vision_config", model_type="pixtral", absent=PIXTRAL_TOWER)
     return multimodal(

@@ -2,24 +2,15 @@
 
 from app.core.model import ModelShape
 from app.resolve.architectures import family
-from app.resolve.architectures.common_shape import read_dims
 from app.resolve.architectures.fields import Config
 from app.resolve.architectures.llama_like import LLAMA, llama_like, mixture, window_size
+from app.resolve.architectures.mistral import mistral_dims
 
 
 @family("mixtral", architectures=("MixtralForCausalLM",))
 def mixtral(config: Config) -> ModelShape:
     """Every layer routes each token to `num_experts_per_tok` experts. Defaults: MixtralConfig."""
-    dims = read_dims(
-        config,
-        layers=32,
-        hidden=4096,
-        heads=32,
-        kv_heads=8,
-        intermediate=14336,
-        vocab=32000,
-        max_positions=131072,
-    )
+    dims = mistral_dims(config)
     experts = mixture(
         LLAMA.at(config),
         dims.hidden,

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from app.core.cache import CachePart, MlaLatent, SparseIndexer
+from app.core.cache import CachePart, FullAttention, MlaLatent, SparseIndexer
 from app.core.inventory import Part, Split, Weight
 from app.core.model import LayerGroup, ModelShape
 from app.resolve.architectures.blocks_moe import (
@@ -23,7 +23,7 @@ from app.resolve.architectures.common_weights import (
     vocabulary,
 )
 from app.resolve.architectures.fields import Config
-from app.resolve.architectures.llama_like import dense_mlp
+from app.resolve.architectures.llama_like import LLAMA, dense_mlp
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -192,4 +192,32 @@ def mla_decoder(
         weights=[*weights, *mtp_module(at, dims, modules, block)],
         traits=traits,
         draft_groups=drafts(modules, dims.heads, *parts),
+    )
+
+
+def expanded_decoder(
+    config: Config, dims: Dims, latent: Latent, *, cached_v: int, mlp_bias: bool = False
+) -> ModelShape:
+    """A dense decoder of latent attention that keeps no latent: every head's keys and values are
+    cached, the values `cached_v` wide.
+    """
+    at = LLAMA.at(config)
+    layers = dims.all_layers
+    cached = FullAttention(
+        num_key_value_heads=dims.heads,
+        head_dim=latent.qk_nope_head_dim + latent.qk_rope_head_dim,
+        v_head_dim=cached_v,
+    )
+    bias = config.boolean("attention_bias", default=False)
+    return model_shape(
+        config,
+        dims,
+        groups=uniform_groups(dims, cached),
+        weights=[
+            *vocabulary(dims, prefix=config.prefix),
+            *latent_attention(at, dims, latent, layers, bias=bias),
+            *dense_mlp(at, dims, layers, bias=mlp_bias),
+            *norms(at, dims.hidden, layers, *LLAMA.norms),
+            vector(config.prefix + LLAMA.norm, dims.hidden),
+        ],
     )

@@ -140,12 +140,7 @@ def molmo2_text(config: Config) -> ModelShape:
 def molmo2(config: Config) -> ModelShape:
     """The text model's cache; an image's tokens see each other. Defaults: Molmo2Config."""
     text = text_model(
-        config,
-        prefix="model.language_",
-        model_type="molmo2_text",
-        force=True,
-        head="lm_head",
-        tied=False,
+        config, prefix="model.language_", model_type="molmo2_text", force=True, tied=False
     )
     vision = config.section("vision_config", "vit_config")
     adapter = config.section("adapter_config")

@@ -72,12 +72,12 @@ def text_model(
     force: bool = False,
     tied: bool | None = None,
     hoisted: bool = False,
-    head: str | None = None,
 ) -> ModelShape:
     """The text model inside a wrapper; see `inner` for the keywords about its config.
 
-    `prefix` stands before its module names ("language_model."); `head` is the name of the output
-    matrix where the wrapper keeps it outside. The wrapper's own `tie_word_embeddings` wins; where
+    `prefix` stands before its module names ("language_model."). One that ends within a name
+    ("model.language_", for "model.language_model.layers") renames the text model without its head:
+    that is the wrapper's own, `lm_head`. The wrapper's own `tie_word_embeddings` wins; where
     it is absent, `tied` is the wrapper class's default (None: the text model's own is used).
     Under `hoisted` the wrapper's counts only where it is true, else the text model's own does.
     """
@@ -95,7 +95,7 @@ def text_model(
     if outer is not None and (outer or not hoisted):
         section = section.overlay(**{TIED: outer})
     shape = build(Config(section.data, path=section.path, prefix=prefix))
-    return shape if head is None else with_head_named(shape, head)
+    return with_head_named(shape, "lm_head") if prefix.endswith("_") else shape
 
 
 def with_head_named(shape: ModelShape, name: str) -> ModelShape:

@@ -1,6 +1,6 @@
 """Muse Glimmer: three windowed layers, then a full one, behind a ViT that reads frames in pairs."""
 
-from app.core.inventory import Part, Split, Weight
+from app.core.inventory import Part, Weight
 from app.core.model import ModelShape
 from app.resolve.architectures import family
 from app.resolve.architectures.blocks_encoder import (
@@ -11,7 +11,7 @@ from app.resolve.architectures.blocks_encoder import (
     read_tower,
 )
 from app.resolve.architectures.common_shape import read_dims
-from app.resolve.architectures.common_weights import linear
+from app.resolve.architectures.common_weights import linear, output_gate
 from app.resolve.architectures.fields import Config
 from app.resolve.architectures.llama_like import Names, layer_windows, llama_like, window_size
 from app.resolve.architectures.multimodal import multimodal, text_model
@@ -51,15 +51,6 @@ def muse_glimmer_text(config: Config) -> ModelShape:
     )
     bias = config.boolean("attention_bias", default=False)
     at = SANDWICH.at(config)
-    gate = linear(
-        f"{at}.self_attn.gate_proj",
-        dims.heads * dims.head_dim,
-        dims.hidden,
-        part=Part.ATTENTION,
-        layers=dims.all_layers,
-        split=Split.COLUMN,
-        bias=bias,
-    )
     return llama_like(
         config,
         dims,
@@ -67,16 +58,14 @@ def muse_glimmer_text(config: Config) -> ModelShape:
         windows=windows,
         qkv_bias=bias,
         out_bias=bias,
-        extra=[gate],
+        extra=[output_gate(at, dims, dims.all_layers, bias=bias)],
     )
 
 
 @family("muse_glimmer", architectures=("MuseGlimmerForConditionalGeneration",))
 def muse_glimmer(config: Config) -> ModelShape:
     """The text model's cache. Defaults: MuseGlimmerConfig and its vision config."""
-    text = text_model(
-        config, prefix="model.language_", model_type="muse_glimmer_text", head="lm_head"
-    )
+    text = text_model(config, prefix="model.language_", model_type="muse_glimmer_text")
     return multimodal(config, text, vision(config, text.hidden_size))
 
 

@@ -3,13 +3,20 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from app.core.inventory import Part, Split, Weight
+from app.core.inventory import Part, Weight
 from app.core.model import ModelShape
 from app.resolve.architectures import family
 from app.resolve.architectures.blocks_encoder import array, layer_norm
 from app.resolve.architectures.blocks_moe import chosen, correction, read_moe, sparse_layers
 from app.resolve.architectures.common_shape import Dims, read_dims
-from app.resolve.architectures.common_weights import linear, norms, routed_experts, router, vector
+from app.resolve.architectures.common_weights import (
+    linear,
+    norms,
+    output_gate,
+    routed_experts,
+    router,
+    vector,
+)
 from app.resolve.architectures.fields import Config
 from app.resolve.architectures.llama_like import (
     LLAMA,
@@ -50,14 +57,6 @@ def muse_spark_text(config: Config) -> ModelShape:
     window = window_size(config, default=2048)
     at = NAMES.at(config)
     layers = dims.all_layers
-    gate = linear(
-        f"{at}.self_attn.gate_proj",
-        dims.heads * dims.head_dim,
-        dims.hidden,
-        part=Part.ATTENTION,
-        layers=layers,
-        split=Split.COLUMN,
-    )
     residual = [
         vector(f"{at}.{name}_residual_gate.gate", dims.hidden, part=Part.OTHER, layers=layers)
         for name in ("post_attention", "post_feedforward")
@@ -73,16 +72,14 @@ def muse_spark_text(config: Config) -> ModelShape:
             *dense_mlp(at, dims, chosen(sparse, False)),
             *_experts(config, at, dims, chosen(sparse, True)),
         ],
-        extra=[gate, *residual],
+        extra=[output_gate(at, dims, layers), *residual],
     )
 
 
 @family("muse_spark", architectures=("MuseSparkForConditionalGeneration",))
 def muse_spark(config: Config) -> ModelShape:
     """The text model's cache. Defaults: MuseSparkConfig."""
-    text = text_model(
-        config, prefix="model.language_", model_type="muse_spark_text", head="lm_head"
-    )
+    text = text_model(config, prefix="model.language_", model_type="muse_spark_text")
     towers = [*vision(config, text.hidden_size), *_audio(config.section("audio_config"))]
     return multimodal(config, text, towers)
 

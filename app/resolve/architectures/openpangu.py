@@ -102,7 +102,7 @@ def pangu_pro_moe(config: Config) -> ModelShape:
     block = [
         *kind_attention(at, drafting, qkv_bias=bias, out_bias=bias),
         *(extras(drafting) if modules else ()),
-        *(routed_mlp(at, dims, moe, modules, corrected=corrected) if modules else ()),
+        *routed_mlp(at, dims, moe, modules, corrected=corrected),
         *norms(at, dims.hidden, modules, *names.norms),
     ]
     return mixed_decoder(

@@ -20,13 +20,7 @@ VISION = Part.VISION
 @family("ovis2", architectures=("Ovis2ForConditionalGeneration",))
 def ovis2(config: Config) -> ModelShape:
     """The text model's cache. Defaults: Ovis2Config, Ovis2VisionConfig (AIMv2's tower)."""
-    text = text_model(
-        config,
-        prefix="model.language_",
-        model_type="qwen2",
-        head="lm_head",
-        tied=True,
-    )
+    text = text_model(config, prefix="model.language_", model_type="qwen2", tied=True)
     vision = config.section("vision_config")
     tower = read_tower(vision, layers=24, hidden=1024, heads=8, intermediate=2816)
     qkv = vision.boolean("qkv_bias", default=False)

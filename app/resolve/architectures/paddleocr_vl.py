@@ -32,12 +32,7 @@ def paddleocr_vl(config: Config) -> ModelShape:
     """
     if config.has("text_config"):
         text = text_model(
-            config,
-            prefix="model.language_",
-            model_type="paddleocr_vl_text",
-            force=True,
-            head="lm_head",
-            tied=True,
+            config, prefix="model.language_", model_type="paddleocr_vl_text", force=True, tied=True
         )
         projector, at = "model.projector", "model.visual.vision_model"
     else:

@@ -68,7 +68,6 @@ def flat_or_nested_text(config: Config, model_type: str) -> tuple[ModelShape, st
             "text_config",
             prefix="model.language_",
             model_type=model_type,
-            head="lm_head",
             tied=False,
             hoisted=True,
         )
@@ -106,12 +105,7 @@ def qwen3_vl_moe(config: Config) -> ModelShape:
 
 def _qwen3(config: Config, model_type: str) -> ModelShape:
     text = text_model(
-        config,
-        "text_config",
-        prefix="model.language_",
-        model_type=model_type,
-        head="lm_head",
-        tied=False,
+        config, "text_config", prefix="model.language_", model_type=model_type, tied=False
     )
     vision = config.section("vision_config")
     return multimodal(config, text, qwen3_vision(vision, "model.visual.", deepstack=True))

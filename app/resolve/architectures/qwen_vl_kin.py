@@ -41,13 +41,7 @@ def cosmos3_omni(config: Config) -> ModelShape:
     """Qwen3-VL that reasons before something else acts: the reasoner's cache. Defaults:
     Cosmos3OmniConfig.
     """
-    text = text_model(
-        config,
-        prefix="model.language_",
-        model_type="qwen3_vl_text",
-        head="lm_head",
-        tied=False,
-    )
+    text = text_model(config, prefix="model.language_", model_type="qwen3_vl_text", tied=False)
     vision = config.section("vision_config")
     return multimodal(config, text, qwen3_vision(vision, "model.visual.", deepstack=True))
 
@@ -62,11 +56,7 @@ def cohere_compass_text(config: Config) -> ModelShape:
 def cohere_compass(config: Config) -> ModelShape:
     """Cohere 2 behind Qwen3-VL's tower. Defaults: CohereCompassConfig."""
     text = text_model(
-        config,
-        prefix="model.language_",
-        model_type="cohere_compass_text",
-        head="lm_head",
-        tied=False,
+        config, prefix="model.language_", model_type="cohere_compass_text", tied=False
     )
     vision = config.section("vision_config")
     return multimodal(config, text, qwen3_vision(vision, "model.visual.", deepstack=True))
@@ -78,9 +68,7 @@ def cohere_compass(config: Config) -> ModelShape:
 )
 def hyperclovax_vision(config: Config) -> ModelShape:
     """HyperCLOVA X's cache. Defaults: HyperCLOVAXVisionV2Config."""
-    text = text_model(
-        config, prefix="model.language_", model_type="hyperclovax", head="lm_head", tied=True
-    )
+    text = text_model(config, prefix="model.language_", model_type="hyperclovax", tied=True)
     vision = config.section("vision_config")
     out = vision.integer("out_hidden_size", default=3584)
     weights = [

@@ -9,9 +9,10 @@ from app.core.model import LayerGroup, ModelShape
 from app.resolve.architectures import family
 from app.resolve.architectures.blocks_encoder import conv, encoder_layers, layer_norm
 from app.resolve.architectures.blocks_seq2seq import ENCODER_DECODER, attention_weights
-from app.resolve.architectures.common_shape import Dims, model_shape, read_dims
+from app.resolve.architectures.common_shape import Dims, model_shape
 from app.resolve.architectures.common_weights import attention, gated_mlp, linear, norms, vector
 from app.resolve.architectures.fields import MAX_LAYERS, Config
+from app.resolve.architectures.gemma import gemma2_dims
 from app.resolve.architectures.llama_like import every_nth_full, layer_windows, window_size
 from app.resolve.architectures.multimodal import MULTIMODAL
 
@@ -24,9 +25,9 @@ def t5gemma(config: Config) -> ModelShape:
     """Gemma 2 on both sides: decoder layers window or keep their own tokens in turn, and keep the
     encoder's output. Defaults: T5GemmaModuleConfig.
     """
-    encoder = _dims(config.section("encoder"))
+    encoder = gemma2_dims(config.section("encoder"))
     section = config.section("decoder")
-    decoder = _dims(section)
+    decoder = gemma2_dims(section)
     windows = layer_windows(
         section,
         decoder.layers,
@@ -74,21 +75,6 @@ def t5gemma(config: Config) -> ModelShape:
         weights=weights,
         traits=(ENCODER_DECODER,),
         assumptions=(LONGEST_INPUT.format(tokens=tokens),),
-    )
-
-
-def _dims(config: Config) -> Dims:
-    return read_dims(
-        config,
-        layers=26,
-        hidden=2304,
-        heads=8,
-        kv_heads=4,
-        head_dim=256,
-        intermediate=9216,
-        vocab=256000,
-        max_positions=8192,
-        tied=True,
     )
 
 

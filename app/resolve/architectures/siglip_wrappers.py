@@ -84,13 +84,7 @@ def aya_vision(config: Config) -> ModelShape:
 @family("lfm2_vl", architectures=("Lfm2VlForConditionalGeneration",))
 def lfm2_vl(config: Config) -> ModelShape:
     """LFM2's caches and states. Defaults: Lfm2VlConfig."""
-    text = text_model(
-        config,
-        prefix="model.language_",
-        model_type="lfm2",
-        head="lm_head",
-        tied=True,
-    )
+    text = text_model(config, prefix="model.language_", model_type="lfm2", tied=True)
     vision = inner(config, "vision_config", model_type="siglip2_vision_model")
     merged = _merged(config, vision)
     bias = config.boolean("projector_bias", default=True)

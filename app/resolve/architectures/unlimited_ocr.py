@@ -72,7 +72,6 @@ def unlimited_ocr(config: Config) -> ModelShape:
         prefix="model.language_",
         model_type="unlimited_ocr_text",
         force=True,
-        head="lm_head",
         tied=False,
     )
     vision = config.section("vision_config")

@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 
-from app.core.inventory import Part, Split, Weight
+from app.core.inventory import Part
 from app.core.model import LayerGroup, ModelShape
 from app.resolve.architectures import family
 from app.resolve.architectures.blocks_moe import drafts, mtp_layers
 from app.resolve.architectures.common_shape import Dims, attention_part, read_dims
-from app.resolve.architectures.common_weights import linear, vector
+from app.resolve.architectures.common_weights import output_gate, vector
 from app.resolve.architectures.fields import Config
 from app.resolve.architectures.llama_like import (
     LLAMA,
@@ -76,7 +76,7 @@ def beam(config: Config) -> ModelShape:
                 correction_is_buffer=True,
             ),
         ],
-        extra=[output_gate(at, dims), gate_bias],
+        extra=[output_gate(at, dims, dims.all_layers), gate_bias],
     )
 
 
@@ -229,15 +229,3 @@ def routed(config: Config, kinds: Sequence[str], layers: int) -> tuple[list[int]
     kinds = config.per_layer(list(kinds), "mlp_layer_types", layers)
     sparse = [index for index, kind in enumerate(kinds) if kind == "sparse"]
     return sparse, [index for index, kind in enumerate(kinds) if kind != "sparse"]
-
-
-def output_gate(at: str, dims: Dims) -> Weight:
-    """A gate of full width on attention's output."""
-    return linear(
-        f"{at}.self_attn.gate_proj",
-        dims.heads * dims.head_dim,
-        dims.hidden,
-        part=Part.ATTENTION,
-        layers=dims.all_layers,
-        split=Split.COLUMN,
-    )

@@ -11,7 +11,7 @@ from app.core.cache import CachePart
 from app.core.inventory import Part, Split, Weight
 from app.core.model import ModelShape
 from app.resolve.architectures import family
-from app.resolve.architectures.blocks_state import Mamba1, Mamba2, dt_rank
+from app.resolve.architectures.blocks_state import Mamba1, Mamba2, read_mamba1
 from app.resolve.architectures.common_shape import Dims, attention_part, model_shape, read_dims
 from app.resolve.architectures.common_weights import linear, norms, vector, vocabulary
 from app.resolve.architectures.fields import Config
@@ -47,15 +47,7 @@ def zamba(config: Config) -> ModelShape:
     pattern = [LINEAR, LINEAR, SHARED]
     pattern += [SHARED if i % period == offset else LINEAR for i in range(dims.layers - 3)]
     kinds = config.texts("layers_block_type", "layer_types") or pattern
-    mixer = Mamba1(
-        hidden=dims.hidden,
-        inner=config.integer("mamba_expand", default=2) * dims.hidden,
-        state=config.integer("mamba_d_state", default=16),
-        kernel=config.integer("mamba_d_conv", default=4),
-        dt_rank=dt_rank(config, "mamba_dt_rank", dims.hidden),
-        bias=config.boolean("mamba_proj_bias", default=False),
-        conv_bias=config.boolean("mamba_conv_bias", default=True),
-    )
+    mixer = read_mamba1(config, dims.hidden)
     wide = config.optional_integer("attention_hidden_size") or 2 * dims.hidden
     at = config.prefix + "model.layers.{layer}.shared_transf"
 
