@@ -24,6 +24,10 @@ VOCAB_PADDING = 64
 UNSTATED_LENGTH = 2048
 """`max_model_len` of a config that says nothing of lengths (`config/model.py`)."""
 DIFFUSION_MAX_NUM_SEQS = 8
+GB10 = (12, 1)
+"""A device whose memory NVML does not report, which the engine then takes for none
+(`get_batch_defaults`, vLLM pull request 57378); from 0.32 on it is left out by its capability.
+"""
 FIRST_MAX_NUM_SEQS = 256
 FIRST_LONG_CONTEXT = 32768
 FIRST_CHUNK = 2048
@@ -113,11 +117,10 @@ def batch_limits(
 def _tier(gpu: Gpu, rules: VllmRules) -> tuple[int, int, int]:
     """Default tokens a batch (API server, Python class) and sequences."""
     memory = gpu.visible_memory_bytes
-    if memory >= 160 * GIB and rules.tiers.startswith("160"):
+    if memory >= 160 * GIB and rules.tiers == "160":
         return 16384, 16384, 1024
     name = f"{gpu.driver_name or ''} {gpu.name} {gpu.id}".lower()
-    small = "a100" in name and rules.tiers != "70"
-    small = small or (rules.tiers == "160_no_gb10" and gpu.compute_capability == (12, 1))
+    small = gpu.compute_capability == GB10 or ("a100" in name and rules.tiers != "70")
     return (8192, 16384, 1024) if memory >= 70 * GIB and not small else (2048, 8192, 256)
 
 

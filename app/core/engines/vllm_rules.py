@@ -79,7 +79,7 @@ class VllmRules:
     charges_others: bool = False
     checks_free: bool = False
     checks_state_blocks: bool = False
-    tiers: Literal["v0", "70", "70_no_a100", "160", "160_no_gb10"] = "v0"
+    tiers: Literal["v0", "70", "70_no_a100", "160"] = "v0"
     tokens_are: Literal["blocks", "length"] = "blocks"
     hybrid_manager: bool = False
     few_more: float = 1.0
@@ -141,7 +141,6 @@ _CHANGES: tuple[tuple[Version, dict[str, Any]], ...] = (
     ((0, 27), {"whole_consumption": True}),
     ((0, 28), {"caches_hybrids": True, "tiers": "160"}),
     ((0, 29), {"exports_states": True, "sampler_state_of": "all"}),
-    ((0, 32), {"tiers": "160_no_gb10"}),
 )
 
 

@@ -244,3 +244,21 @@ def test_capacity_is_not_a_rate_for_models_with_a_fixed_part() -> None:
         assert found.kv_cache_tokens
         rates.append(found.kv_budget_bytes / found.kv_cache_tokens)
     assert rates[0] > 3 * rates[1]
+
+
+def test_a_memory_that_the_driver_does_not_report_counts_as_none() -> None:
+    # V/pull/57378: NVML refuses to say what a GB10 has, so its batches are those of small devices,
+    # 2,048 tokens and 256 sequences. A gpt-oss-20b build with a share of 0.25 there: 12.94 GiB.
+    found = ask(
+        "openai/gpt-oss-20b",
+        "gb10",
+        engine_version="0.13.0+faa43dbf.nv26.01",
+        gpu_memory_utilization=0.25,
+        context=8192,
+    )
+    # What unified memory counts besides is known to 1.5 GiB at best; the band has to hold it.
+    assert found.kv_budget_bytes / GIB == pytest.approx(12.94, abs=1.5)
+    band = found.kv_budget_band_bytes
+    assert band is not None
+    assert band.low <= 12.94 * GIB <= band.high
+    assert any("unified memory" in line for line in found.assumptions)

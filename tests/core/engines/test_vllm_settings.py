@@ -40,6 +40,14 @@ def test_batches_are_sized_by_the_device(gpu: Gpu, entry, tokens: int, sequences
     assert (settings.max_num_batched_tokens, settings.max_num_seqs) == (tokens, sequences)
 
 
+@pytest.mark.parametrize("version", ["0.13.0", "0.25.1", "0.29.0"])
+def test_what_nvml_does_not_report_counts_as_little(version: str) -> None:
+    # github.com/vllm-project/vllm/pull/57378: 121.7 GiB, and the defaults of a small device.
+    gpu = device((12, 1), 128, "NVIDIA GB10")
+    settings = plan_cache(model((1, full())), VllmArguments(version=version), gpu).settings
+    assert (settings.max_num_batched_tokens, settings.max_num_seqs) == (2048, 256)
+
+
 def test_a_short_model_bounds_the_batch() -> None:
     arguments = VllmArguments(max_model_len=4, max_num_seqs=8)
     assert plan_cache(model((1, full())), arguments, H100).settings.max_num_batched_tokens == 32
