@@ -3,7 +3,6 @@ predicts the rest of each frame, and a vocoder that makes sound of them.
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from app.core.inventory import Part, Weight
@@ -90,7 +89,7 @@ def _decoder(
     """(vocabulary, width, weights without embedding and head) of a text model that speaks."""
     section = filled(config, model_type=model_type, defaults=defaults, force=True)
     shape = build(Config(section.data, path=config.path, prefix=prefix))
-    kept = [replace(w, part=PART) for w in shape.weights if w.part not in OUTSIDE]
+    kept = [w.moved(PART) for w in shape.weights if w.part not in OUTSIDE]
     return shape.vocab_size, shape.hidden_size, kept
 
 

@@ -1,6 +1,7 @@
 """MobileNet-V5, the convolutional image encoder of Gemma 3n (timm's `mobilenetv5_300m_enc`)."""
 
 from collections.abc import Iterator
+from functools import cache
 
 from app.core.inventory import Part, Weight
 
@@ -12,12 +13,13 @@ OUT = 2048
 Row = tuple[str, tuple[int, ...], int]
 
 
-def mobilenet_v5(at: str) -> list[Weight]:
+@cache
+def mobilenet_v5(at: str) -> tuple[Weight, ...]:
     """All its tensors, alike ones together: convolutions, batch norms, layer scales."""
-    return [
+    return tuple(
         Weight(name=f"{at}.{name}", shape=shape, part=Part.VISION, layers=tuple(range(copies)))
         for name, shape, copies in _rows()
-    ]
+    )
 
 
 def _rows() -> Iterator[Row]:

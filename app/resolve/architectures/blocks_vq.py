@@ -1,6 +1,8 @@
 """A vector-quantised autoencoder (VQGAN, arXiv:2012.09841), with which Janus draws."""
 
+from collections.abc import Sequence
 from itertools import pairwise
+from typing import Any
 
 from app.core.inventory import Part, Weight
 from app.resolve.architectures.blocks_encoder import array, conv, layer_norm
@@ -60,37 +62,42 @@ def vq_model(config: Config, at: str) -> list[Weight]:
 
 def _level(at: str, before: int, width: int, blocks: int, *, attends: bool) -> list[Weight]:
     weights: list[Weight] = []
-    for block in range(blocks):
-        weights += _residual(f"{at}.block.{block}", before if block == 0 else width, width)
-        if attends:
-            weights += _attention(f"{at}.attn.{block}", width)
+    alike = range(1 if before != width else 0, blocks)
+    if before != width:
+        weights += _residual(f"{at}.block.{{layer}}", before, width, (0,))
+    if alike:
+        weights += _residual(f"{at}.block.{{layer}}", width, width, alike)
+    if attends:
+        weights += _attention(f"{at}.attn.{{layer}}", width, range(blocks))
     return weights
 
 
 def _middle(at: str, width: int) -> list[Weight]:
     return [
-        *_residual(f"{at}.block_1", width, width),
-        *_attention(f"{at}.attn_1", width),
-        *_residual(f"{at}.block_2", width, width),
+        *_residual(f"{at}.block_{{layer}}", width, width, (1, 2)),
+        *_attention(f"{at}.attn_{{layer}}", width, (1,)),
     ]
 
 
-def _residual(at: str, before: int, width: int) -> list[Weight]:
-    shortcut = before != width
-    return [
-        layer_norm(f"{at}.norm1", before, part=PART),
-        conv(f"{at}.conv1", width, before, 3, 3, part=PART),
-        layer_norm(f"{at}.norm2", width, part=PART),
-        conv(f"{at}.conv2", width, width, 3, 3, part=PART),
-        *([conv(f"{at}.nin_shortcut", width, before, 1, 1, part=PART)] if shortcut else []),
+def _residual(at: str, before: int, width: int, layers: Sequence[int]) -> list[Weight]:
+    common: dict[str, Any] = {"part": PART, "layers": layers}
+    weights = [
+        layer_norm(f"{at}.norm1", before, **common),
+        conv(f"{at}.conv1", width, before, 3, 3, **common),
+        layer_norm(f"{at}.norm2", width, **common),
+        conv(f"{at}.conv2", width, width, 3, 3, **common),
     ]
+    if before != width:
+        weights.append(conv(f"{at}.nin_shortcut", width, before, 1, 1, **common))
+    return weights
 
 
-def _attention(at: str, width: int) -> list[Weight]:
+def _attention(at: str, width: int, layers: Sequence[int]) -> list[Weight]:
+    common: dict[str, Any] = {"part": PART, "layers": layers}
     return [
-        layer_norm(f"{at}.norm", width, part=PART),
+        layer_norm(f"{at}.norm", width, **common),
         *(
-            conv(f"{at}.{name}", width, width, 1, 1, part=PART)
+            conv(f"{at}.{name}", width, width, 1, 1, **common)
             for name in ("q", "k", "v", "proj_out")
         ),
     ]
