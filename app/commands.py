@@ -26,7 +26,7 @@ from app.resolve.facts import catalogue_differences, catalogue_entry
 from app.resolve.gpu import ResolvedGpu, requested_gpu
 from app.resolve.model import ResolvedModel
 from app.schemas.request import ConcurrencyQuery, CrossoverQuery, KvQuery, ModelFields, PlanQuery
-from app.settings import Settings
+from app.settings import BadSettings, Settings
 
 FITS, DOES_NOT_FIT, BAD_INPUT, HUB_TROUBLE = 0, 1, 2, 3
 READER_GONE = 141
@@ -261,6 +261,10 @@ def _run(work: Work) -> int:
         for fault in error.errors(include_url=False, include_input=False):
             field = str(fault["loc"][0]) if fault["loc"] else "input"
             _complain(f"{_OPTIONS.get(field, field.replace('_', '-'))}: {fault['msg']}")
+        return BAD_INPUT
+    except BadSettings as bad:
+        for line in bad.faults:
+            _complain(line)
         return BAD_INPUT
     except KvmathError as error:
         _complain(error.detail)

@@ -1,17 +1,57 @@
 """Configuration from the environment, read when an application is created, never at import."""
 
+import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, AliasChoices, BeforeValidator, Field, HttpUrl, SecretStr
+from pydantic import (
+    AfterValidator,
+    AliasChoices,
+    BeforeValidator,
+    Field,
+    HttpUrl,
+    SecretStr,
+    ValidationError,
+    ValidationInfo,
+    model_validator,
+)
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 _TRUE = frozenset({"1", "ON", "YES", "TRUE"})
+_KEY_LENGTH = 8
+
+
+class BadSettings(Exception):
+    """The environment asks for what cannot be had.
+
+    Attributes:
+        faults: One line each: the variable and its rule, never a value, which may be a secret.
+    """
+
+    def __init__(self, faults: Iterable[str]) -> None:
+        self.faults = tuple(faults)
+        super().__init__("; ".join(self.faults))
 
 
 def _ecosystem_flag(value: object) -> bool:
     """A flag as huggingface_hub reads one: 1, on, yes and true in any case; all else is false."""
     return str(value).strip().upper() in _TRUE
+
+
+def _host(value: str) -> str:
+    try:
+        value.encode("idna")
+    except UnicodeError:
+        raise ValueError("should be an address or the name of a host") from None
+    return value
+
+
+def _folder(value: Path) -> Path:
+    try:
+        return value.expanduser()
+    except RuntimeError:
+        raise ValueError("names the home of a user who is not known here") from None
 
 
 def _redis_url(value: SecretStr) -> SecretStr:
@@ -20,20 +60,49 @@ def _redis_url(value: SecretStr) -> SecretStr:
     return value
 
 
+def _token(value: SecretStr) -> SecretStr:
+    """The token as huggingface_hub cleans it: environment and files may add line ends."""
+    text = value.get_secret_value().replace("\r", "").replace("\n", "").strip()
+    if not text.isascii() or not text.isprintable():
+        raise ValueError("a token may hold printable ASCII only")
+    return SecretStr(text)
+
+
 def _named_keys(value: object) -> object:
     """`name:key,key` as keys by name; those without a name are numbered."""
     if not isinstance(value, str):
         return value
-    keys = {}
+    keys: dict[str, str] = {}
     for number, entry in enumerate((e.strip() for e in value.split(",") if e.strip()), start=1):
         name, _, key = entry.rpartition(":")
-        keys[name or f"key-{number}"] = key
+        name = name or f"key-{number}"
+        if name in keys:
+            raise ValueError(f"key {number} has the name of one before it")
+        keys[name] = key
     return keys
 
 
+def _sound_keys(keys: dict[str, SecretStr]) -> dict[str, SecretStr]:
+    # By its place: of a key with a colon in it, the name is a part.
+    for number, (name, key) in enumerate(keys.items(), start=1):
+        if len(key) < _KEY_LENGTH:
+            raise ValueError(f"key {number} should have at least {_KEY_LENGTH} characters")
+        if not (name + key.get_secret_value()).isprintable():
+            raise ValueError(f"key {number} should be printable text")
+    return keys
+
+
+def _rate_of_keys(value: int, info: ValidationInfo) -> int:
+    if info.data.get("api_keys") == {}:
+        raise ValueError("needs KVMATH_API_KEYS: a rate is that of a key, and would limit nobody")
+    return value
+
+
 ApiKeys = Annotated[
-    dict[str, Annotated[SecretStr, Field(min_length=8)]], NoDecode, BeforeValidator(_named_keys)
+    dict[str, SecretStr], NoDecode, BeforeValidator(_named_keys), AfterValidator(_sound_keys)
 ]
+Folder = Annotated[Path, AfterValidator(_folder)]
+HubToken = Annotated[SecretStr, AfterValidator(_token)]
 EcosystemFlag = Annotated[bool, BeforeValidator(_ecosystem_flag)]
 _MIB = 1024 * 1024
 
@@ -55,7 +124,9 @@ class Settings(BaseSettings):
     )
 
     # Serving
-    host: str = Field("127.0.0.1", validation_alias="HOST", description="Address to listen on.")
+    host: Annotated[str, AfterValidator(_host)] = Field(
+        "127.0.0.1", validation_alias="HOST", description="Address to listen on."
+    )
     port: int = Field(
         8000, ge=0, le=65535, validation_alias="PORT", description="Port to listen on; 0: any."
     )
@@ -98,10 +169,13 @@ class Settings(BaseSettings):
 
     # Who may ask, and how often
     api_keys: ApiKeys = Field(
-        {}, repr=False, description="`name:key` or `key`, with commas between; none: everybody."
+        {},
+        repr=False,
+        description="`name:key` or `key`, with commas between, each key of at least 8 characters; "
+        "none: everybody may ask.",
     )
-    rate_limit: int | None = Field(
-        None, ge=1, description="Requests of a key in a window, counted by each worker."
+    rate_limit: Annotated[int, Field(ge=1), AfterValidator(_rate_of_keys)] | None = Field(
+        None, description="Requests of a key in a window, counted by each worker; needs keys."
     )
     rate_limit_window_s: int = Field(60, ge=1, le=86400, description="Length of that window.")
 
@@ -111,26 +185,26 @@ class Settings(BaseSettings):
         validation_alias="HF_ENDPOINT",
         description="The hub, or a mirror of it.",
     )
-    hf_home: Path | None = Field(
+    hf_home: Folder | None = Field(
         None,
         validation_alias="HF_HOME",
         description="Where the ecosystem keeps token and cache; else `huggingface` in the next.",
     )
-    xdg_cache_home: Path | None = Field(
+    xdg_cache_home: Folder | None = Field(
         None, validation_alias="XDG_CACHE_HOME", description="The user's caches; else `~/.cache`."
     )
-    hf_hub_cache: Path | None = Field(
+    hf_hub_cache: Folder | None = Field(
         None,
         validation_alias=AliasChoices("HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE"),
         description="Downloaded repositories, only read; else `hub` in `HF_HOME`.",
     )
-    hf_token: SecretStr | None = Field(
+    hf_token: HubToken | None = Field(
         None,
         validation_alias=AliasChoices("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"),
         repr=False,
         description="Token for gated and private models; sent to `HF_ENDPOINT` alone.",
     )
-    hf_token_path: Path | None = Field(
+    hf_token_path: Folder | None = Field(
         None, validation_alias="HF_TOKEN_PATH", description="File of it; else `token` in `HF_HOME`."
     )
     hf_hub_disable_implicit_token: EcosystemFlag = Field(
@@ -158,8 +232,23 @@ class Settings(BaseSettings):
 
     @classmethod
     def from_environment(cls) -> Self:
-        """The settings that the process's environment asks for."""
-        return cls()
+        """The settings that the process's environment asks for.
+
+        Raises:
+            BadSettings: where it asks for what cannot be had.
+        """
+        try:
+            return cls()
+        except ValidationError as error:
+            raise BadSettings(_faults(error)) from None
+
+    @model_validator(mode="after")
+    def _token_can_be_sent(self) -> Self:
+        try:
+            self.hub_token()
+        except ValueError as error:
+            raise ValueError(f"HF_TOKEN_PATH, or token in HF_HOME: {error}") from None
+        return self
 
     @property
     def offline(self) -> bool:
@@ -169,28 +258,48 @@ class Settings(BaseSettings):
     @property
     def hub_home(self) -> Path:
         """Where the ecosystem keeps its state: ``HF_HOME`` or the user's cache folder."""
-        caches = self.xdg_cache_home or Path("~/.cache")
-        return (self.hf_home or caches / "huggingface").expanduser()
+        return self.hf_home or (self.xdg_cache_home or Path.home() / ".cache") / "huggingface"
 
     @property
     def hub_cache(self) -> Path:
         """The folder of downloaded repositories, which is only ever read."""
-        return (self.hf_hub_cache or self.hub_home / "hub").expanduser()
+        return self.hf_hub_cache or self.hub_home / "hub"
 
     def hub_token(self) -> SecretStr | None:
         """The token for the hub: the environment's, or that of the token file.
 
         None where there is none, or where ``HF_HUB_DISABLE_IMPLICIT_TOKEN`` forbids using it.
+
+        Raises:
+            ValueError: a file whose text cannot stand in a header.
         """
         if self.hf_hub_disable_implicit_token:
             return None
-        if self.hf_token is not None:
-            text = self.hf_token.get_secret_value()
-        else:
-            path = (self.hf_token_path or self.hub_home / "token").expanduser()
+        token = self.hf_token
+        if token is None:
+            path = self.hf_token_path or self.hub_home / "token"
             try:
-                text = path.read_text(encoding="utf-8")
+                token = _token(SecretStr(path.read_text(encoding="utf-8")))
             except (OSError, UnicodeDecodeError):
                 return None
-        text = text.replace("\r", "").replace("\n", "").strip()
-        return SecretStr(text) if text else None
+        return token if token.get_secret_value() else None
+
+
+def _faults(error: ValidationError) -> list[str]:
+    faults = []
+    for fault in error.errors(include_url=False, include_input=False):
+        rule = fault["msg"].removeprefix("Value error, ")
+        faults.append(f"{_variable(str(fault['loc'][0]))}: {rule}" if fault["loc"] else rule)
+    return faults
+
+
+def _variable(place: str) -> str:
+    """The variable that a fault is about: of those with an older name, the one that is set."""
+    field = Settings.model_fields.get(place)
+    if field is not None:
+        return f"KVMATH_{place.upper()}"
+    choices = (each.validation_alias for each in Settings.model_fields.values())
+    for alias in choices:
+        if isinstance(alias, AliasChoices) and place in alias.choices:
+            return next((str(each) for each in alias.choices if os.environ.get(str(each))), place)
+    return place

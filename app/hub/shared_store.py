@@ -4,32 +4,22 @@ The server is a convenience: where it is away, slow or wrong, files are missed a
 hub. Only files at a commit are shared, which never change; where branches point, each process asks.
 """
 
-import asyncio
 import hashlib
 import time
-from collections.abc import Awaitable, Callable
-from typing import Self, TypeVar
-
-from redis.asyncio import BlockingConnectionPool, Redis
-from redis.asyncio.retry import Retry
-from redis.backoff import NoBackoff
-from redis.exceptions import RedisError
+from collections.abc import Callable
 
 from app.hub.ask import Observer
+from app.hub.shared_link import SharedLink
 from app.hub.store import Blob, BlobKey, BlobStore
-
-T = TypeVar("T")
 
 _FORMAT = b"kvmath-blob-1\n"
 _MISSING, _PRESENT = b"-", b"+"
 _DIGEST_BYTES = 32
-_TROUBLE = (RedisError, OSError, TimeoutError, ValueError)
 EXPIRY_S = 7 * 86_400
 MAX_VALUE_BYTES = 8_000_000
-MAX_PAUSE_S = 30.0
 
 
-class SharedBlobStore:
+class SharedBlobStore(SharedLink):
     """A `BlobStore` over Redis' protocol.
 
     A value holds its format, whether the file exists, a SHA-256 over its key and content, and the
@@ -44,6 +34,8 @@ class SharedBlobStore:
         clock: Seconds that only grow.
     """
 
+    kind = "shared_store"
+
     def __init__(
         self,
         url: str,
@@ -53,27 +45,8 @@ class SharedBlobStore:
         timeout_s: float = 0.25,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        super().__init__(url, observer=observer, timeout_s=timeout_s, clock=clock)
         self._space = hashlib.sha256(namespace.encode()).hexdigest()[:16]
-        self._timeout_s = timeout_s
-        self._observer = observer
-        self._clock = clock
-        self._pause_s = 0.0
-        self._resumes_at = 0.0
-        self._pool = BlockingConnectionPool.from_url(
-            url,
-            max_connections=16,
-            timeout=timeout_s,
-            socket_timeout=timeout_s,
-            socket_connect_timeout=timeout_s,
-            retry=Retry(NoBackoff(), 0),
-        )
-        self._redis = Redis.from_pool(self._pool)
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *exc_info: object) -> None:
-        await self._redis.aclose()
 
     async def get(self, key: BlobKey) -> Blob | None:
         """The file, or None; never raises."""
@@ -81,9 +54,9 @@ class SharedBlobStore:
         value = await self._ask(lambda: self._redis.get(name))
         blob = None if not isinstance(value, bytes) else _unpack(name, value)
         if blob is not None:
-            self._observer("shared_store", "hit")
+            self._observer(self.kind, "hit")
         elif value is not None:
-            self._observer("shared_store", "corrupt")
+            self._observer(self.kind, "corrupt")
         return blob
 
     async def put(self, key: BlobKey, blob: Blob) -> None:
@@ -92,30 +65,6 @@ class SharedBlobStore:
         value = _pack(name, blob)
         if len(value) <= MAX_VALUE_BYTES:
             await self._ask(lambda: self._redis.set(name, value, ex=EXPIRY_S))
-
-    async def _ask(self, ask: Callable[[], Awaitable[T]]) -> T | None:
-        """One operation; after a failure none for a while, twice as long each time."""
-        if self._clock() < self._resumes_at:
-            return None
-        try:
-            async with asyncio.timeout(self._timeout_s):
-                answer = await ask()
-        except _TROUBLE:
-            self._observer("shared_store", "error")
-            self._pause_s = min(MAX_PAUSE_S, max(0.5, 2 * self._pause_s))
-            self._resumes_at = self._clock() + self._pause_s
-            await self._hang_up()
-            return None
-        self._pause_s = 0.0
-        return answer
-
-    async def _hang_up(self) -> None:
-        """Close what is idle: connections to a server that is gone would else wait to be used."""
-        try:
-            async with asyncio.timeout(self._timeout_s):
-                await self._pool.disconnect(inuse_connections=False)
-        except _TROUBLE:
-            self._observer("shared_store", "error")
 
     def _name(self, key: BlobKey) -> str:
         file = hashlib.sha256("\n".join(key).encode()).hexdigest()

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from app.settings import Settings
+from app.settings import BadSettings, Settings
 
 
 @pytest.fixture(autouse=True)
@@ -21,6 +21,8 @@ def empty_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
         "HOST",
         "HUGGINGFACE_HUB_CACHE",
         "HUGGING_FACE_HUB_TOKEN",
+        "KVMATH_API_KEYS",
+        "KVMATH_RATE_LIMIT",
         "PORT",
         "TRANSFORMERS_OFFLINE",
         "XDG_CACHE_HOME",
@@ -89,3 +91,61 @@ def test_a_bad_value_stops_the_start(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("PORT", "99999")
     with pytest.raises(ValidationError, match="PORT"):
         Settings()
+
+
+@pytest.mark.parametrize(
+    ("given", "fault"),
+    [
+        ({"HOST": "a..b"}, "HOST: should be an address or the name of a host"),
+        ({"KVMATH_LOG_LEVEL": "loud"}, "KVMATH_LOG_LEVEL: Input should be 'debug', 'info',"),
+        ({"HF_HOME": "~no-such-user/hf"}, "HF_HOME: names the home of a user"),
+        ({"HUGGINGFACE_HUB_CACHE": "~no-such-user"}, "HUGGINGFACE_HUB_CACHE: names the home"),
+        ({"HF_TOKEN": "hf_\u00e9"}, "HF_TOKEN: a token may hold printable ASCII"),
+        ({"KVMATH_API_KEYS": "ci:7letter"}, "KVMATH_API_KEYS: key 1 should have at least 8"),
+        ({"KVMATH_API_KEYS": "a:eight888,b:nine\x7f9999"}, "KVMATH_API_KEYS: key 2 should be"),
+        ({"KVMATH_API_KEYS": "a:eight888,a:nine99999"}, "KVMATH_API_KEYS: key 2 has the name"),
+        ({"KVMATH_API_KEYS": "key-2:eight888,nine99999"}, "KVMATH_API_KEYS: key 2 has the name"),
+        ({"KVMATH_REDIS_URL": "valkey:6379"}, "KVMATH_REDIS_URL: should begin with redis://"),
+        ({"KVMATH_RATE_LIMIT": "3"}, "KVMATH_RATE_LIMIT: needs KVMATH_API_KEYS"),
+        ({"KVMATH_RATE_LIMIT": "3", "KVMATH_API_KEYS": " , "}, "KVMATH_RATE_LIMIT: needs"),
+        # The keys are what is wrong here, and not that there are none.
+        ({"KVMATH_RATE_LIMIT": "3", "KVMATH_API_KEYS": "7letter"}, "KVMATH_API_KEYS: key 1"),
+    ],
+)
+def test_a_fault_is_one_line_with_the_variable_and_the_rule(
+    monkeypatch: pytest.MonkeyPatch, given: dict[str, str], fault: str
+):
+    for name, value in given.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(BadSettings) as refused:
+        Settings.from_environment()
+    (line,) = refused.value.faults
+    assert line.startswith(fault)
+    assert "\n" not in line
+    assert not any(value in line for value in given.values() if len(value) > 1)
+
+
+def test_what_is_right_is_taken(monkeypatch: pytest.MonkeyPatch):
+    for name, value in {
+        "HOST": "::1",
+        "HF_HOME": "~/hf",
+        "KVMATH_API_KEYS": "ci:eight888,a key with spaces",
+        "KVMATH_RATE_LIMIT": "3",
+        "KVMATH_REDIS_URL": "unix:///run/valkey.sock?db=1",
+    }.items():
+        monkeypatch.setenv(name, value)
+    settings = Settings.from_environment()
+    assert (settings.host, settings.rate_limit) == ("::1", 3)
+    assert settings.hub_home == Path.home() / "hf"
+    assert [*settings.api_keys] == ["ci", "key-2"]
+
+
+def test_a_token_file_that_holds_something_else(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    """It would fail at every question to the hub."""
+    (tmp_path / "other").write_text("hf_\u00e9", encoding="utf-8")
+    monkeypatch.setenv("HF_TOKEN_PATH", str(tmp_path / "other"))
+    with pytest.raises(BadSettings, match=r"^HF_TOKEN_PATH.*printable ASCII") as refused:
+        Settings.from_environment()
+    assert "hf_" not in str(refused.value)
+    monkeypatch.setenv("HF_HUB_DISABLE_IMPLICIT_TOKEN", "1")
+    assert Settings.from_environment().hub_token() is None
