@@ -1,6 +1,7 @@
 """``python -m app``: serve with uvicorn as the settings say."""
 
 import os
+import signal
 import sys
 import tempfile
 
@@ -15,8 +16,11 @@ BAD_SETTINGS = 2
 def main() -> None:
     """Serve until SIGTERM or SIGINT; requests in flight are then given time to end.
 
-    Exits with 2 where a setting is bad.
+    Exits with 0 after either of them, and with 2 where a setting is bad.
     """
+    for each in (signal.SIGTERM, signal.SIGINT):
+        # uvicorn puts its own in its place, and when all is drained raises the signal once more.
+        signal.signal(each, lambda *_: sys.exit(0))
     try:
         settings = _settings()
     except BadSettings as bad:

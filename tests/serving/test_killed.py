@@ -103,4 +103,4 @@ async def test_two_workers_answer_count_together_and_drain(tmp_path: Path):
         writer.write(b'"llama-3-8b"}')
         assert (await reader.read()).startswith(b"HTTP/1.1 200 ")
         writer.close()
-        assert await asyncio.to_thread(process.wait, 20) in {0, -signal.SIGTERM}
+        assert await asyncio.to_thread(process.wait, 20) == 0

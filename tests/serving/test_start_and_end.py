@@ -1,5 +1,7 @@
 """What the process says and with which code it ends: refused at its start, or drained at its end."""
 
+import asyncio
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -7,11 +9,15 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ROOT
-from tests.perf.process import free_port
+from tests.perf.process import free_port, service
 
 SERVE = ("-m", "app")
 COMMAND = ("-c", "from app.cli import main; main()", "llama-3-8b")
 SECRETS = ("s3cret", "hf_", "pass")
+
+
+def _files_in(folder: Path) -> list[Path]:
+    return list(folder.iterdir())
 
 
 def _refused(words: tuple[str, ...], environment: dict[str, str]) -> list[str]:
@@ -77,3 +83,42 @@ def test_an_address_of_the_store_that_its_client_refuses(
 ):
     (line,) = _refused(words, {"KVMATH_REDIS_URL": url, "HF_HOME": str(tmp_path)})
     assert line.startswith("kvmath: KVMATH_REDIS_URL: ")
+
+
+@pytest.mark.parametrize("each", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("workers", ["1", "2"])
+async def test_a_drain_ends_with_0_and_leaves_no_file(
+    workers: str, each: signal.Signals, tmp_path: Path
+):
+    """Half a request is there when the signal comes: it is answered, then all is over."""
+    environment = {
+        "KVMATH_WORKERS": workers,
+        "KVMATH_LOG_LEVEL": "error",
+        "KVMATH_LOG_REQUESTS": "0",
+        "HF_HUB_OFFLINE": "1",
+        "HF_HOME": str(tmp_path),
+        "TMPDIR": str(tmp_path),
+    }
+    async with service(environment) as (process, port):
+        assert _files_in(tmp_path) != []
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(b"POST /kv HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n")
+        writer.write(b"Content-Length: 23\r\n\r\n" + b'{"model": ')
+        await asyncio.sleep(0.2)
+        process.send_signal(each)
+        await asyncio.sleep(0.2)
+        writer.write(b'"llama-3-8b"}')
+        assert (await reader.read()).startswith(b"HTTP/1.1 200 ")
+        writer.close()
+        assert await asyncio.to_thread(process.wait, 20) == 0
+    assert _files_in(tmp_path) == []
+
+
+def test_sigterm_while_it_starts_is_no_crash(tmp_path: Path):
+    """Its own modules are there, the service's not yet."""
+    word = "import signal, app.__main__ as m, app.settings as s\n"
+    word += "s.Settings.from_environment = lambda: signal.raise_signal(signal.SIGTERM)\nm.main()"
+    done = subprocess.run(
+        [sys.executable, "-c", word], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
