@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from fastapi import Depends, Request
 
@@ -17,6 +17,9 @@ from app.hub.store import BlobStore, MemoryBlobStore
 from app.resolve.model import ModelResolver
 from app.settings import Settings
 
+if TYPE_CHECKING:
+    from app.hub.shared_counts import SharedCounts
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Services:
@@ -27,6 +30,8 @@ class Services:
     models: ModelResolver
     answers: AnswerCache
     calculator: Calculator
+    counts: "SharedCounts | None"
+    """The requests of each caller, counted by all replicas together."""
 
 
 def _ignore(*_event: str) -> None:
@@ -49,7 +54,12 @@ async def open_services(
         calculator = Calculator(models, answers)
         stack.push_async_callback(calculator.aclose)
         yield Services(
-            settings=settings, hub=hub, models=models, answers=answers, calculator=calculator
+            settings=settings,
+            hub=hub,
+            models=models,
+            answers=answers,
+            calculator=calculator,
+            counts=await _shared_counts(settings, observer, stack),
         )
 
 
@@ -70,6 +80,23 @@ async def _shared_store(
     )
     await stack.enter_async_context(shared)
     return LayeredBlobStore(MemoryBlobStore(config.blob_cache_bytes), shared)
+
+
+async def _shared_counts(
+    settings: Settings, observer: Observer, stack: AsyncExitStack
+) -> "SharedCounts | None":
+    """The counters in Redis, where one is configured and there is something to count."""
+    if settings.redis_url is None or settings.rate_limit is None:
+        return None
+    from app.hub.shared_counts import SharedCounts  # noqa: PLC0415
+
+    counts = SharedCounts(
+        settings.redis_url.get_secret_value(),
+        window_s=settings.rate_limit_window_s,
+        timeout_s=settings.redis_timeout_s,
+        observer=observer,
+    )
+    return await stack.enter_async_context(counts)
 
 
 async def _services(request: Request) -> Services:

@@ -1,11 +1,12 @@
 """Who may ask, and how often: API keys, and a rate for each.
 
-Rates are counted in this process: with several workers or replicas a caller has the rate of each.
+With shared counts a caller has one rate, however many processes serve it. Without, or while they
+are away, each process counts for itself, and a caller has the rate of each.
 """
 
 import hmac
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Self
@@ -24,6 +25,11 @@ class _Window:
     used: int = 0
 
 
+Share = Callable[[str], Awaitable[tuple[int, float] | None]]
+"""Counts one more of a caller in all processes: which number it is in the window, and the seconds
+that are left of that; None where the others cannot be told."""
+
+
 class Gate:
     """Lets a request through, or says why not.
 
@@ -31,7 +37,12 @@ class Gate:
         keys: Name of each caller by the SHA-256 of its key; empty where nobody needs one.
         limit: Requests of a caller in a window; None for no bound.
         window_s: Length of a window in seconds.
+
+    Attributes:
+        share: How the other processes are told; None where each counts for itself.
     """
+
+    share: Share | None = None
 
     def __init__(
         self,
@@ -60,15 +71,35 @@ class Gate:
             return None
         return cls(keys, limit=settings.rate_limit, window_s=settings.rate_limit_window_s)
 
-    def check(self, exchange: Exchange) -> KvmathError | None:
+    async def admit(self, exchange: Exchange) -> KvmathError | None:
         """Why the request is refused, or None; tells the exchange who the caller is."""
+        refused = self._known(exchange)
+        if self._limit is None or not exchange.caller:
+            return refused
+        # One that is over needs no asking: it stays over until its window ends.
+        if self.share is not None and self._window(exchange.caller).used < self._limit:
+            count = await self.share(exchange.caller)
+            if count is not None:
+                number, left_s = count
+                self._windows[exchange.caller] = _Window(self._clock() + left_s, number)
+                return self._verdict(exchange, number, left_s)
+        return self._count_here(exchange)
+
+    def check(self, exchange: Exchange) -> KvmathError | None:
+        """As `admit`, by the count of this process alone."""
+        refused = self._known(exchange)
+        if self._limit is None or not exchange.caller:
+            return refused
+        return self._count_here(exchange)
+
+    def _known(self, exchange: Exchange) -> KvmathError | None:
         if exchange.scope["path"] in ALWAYS_OPEN:
             return None
         caller = self._caller(exchange.credentials)
         if caller is None:
             return NotAuthenticated()
         exchange.caller = caller
-        return None if self._limit is None else self._count(exchange, caller, self._limit)
+        return None
 
     def _caller(self, credentials: bytes | None) -> str | None:
         """The name that goes with a key. Every key is compared, each in constant time."""
@@ -82,20 +113,24 @@ class Gate:
                 found = name
         return found
 
-    def _count(self, exchange: Exchange, caller: str, limit: int) -> KvmathError | None:
+    def _window(self, caller: str) -> _Window:
         now = self._clock()
         window = self._windows.get(caller)
         if window is None or now >= window.ends_at:
             window = self._windows[caller] = _Window(now + self._window_s)
+        return window
+
+    def _count_here(self, exchange: Exchange) -> KvmathError | None:
+        window = self._window(exchange.caller)
         window.used += 1
-        left_s = window.ends_at - now
+        return self._verdict(exchange, window.used, window.ends_at - self._clock())
+
+    def _verdict(self, exchange: Exchange, number: int, left_s: float) -> KvmathError | None:
+        limit = self._limit or 0
         # draft-ietf-httpapi-ratelimit-headers-10: the policy, and what is left of it.
-        remaining = max(0, limit - window.used)
         exchange.more_headers = (
             *exchange.more_headers,
             (b"ratelimit-policy", self._policy),
-            (b"ratelimit", b'"caller";r=%d;t=%d' % (remaining, left_s + 1)),
+            (b"ratelimit", b'"caller";r=%d;t=%d' % (max(0, limit - number), left_s + 1)),
         )
-        if window.used > limit:
-            return TooManyRequests(limit, self._window_s, left_s)
-        return None
+        return TooManyRequests(limit, self._window_s, left_s) if number > limit else None

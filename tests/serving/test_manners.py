@@ -6,7 +6,8 @@ import logging
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
+from hashlib import sha256
+from typing import Any, ClassVar
 
 import httpx
 import pytest
@@ -100,17 +101,19 @@ async def test_a_rate_for_each_key(settings: Settings):
 
 async def test_a_window_ends():
     now = [100.0]
-    gate = Gate({}, limit=1, window_s=10, clock=lambda: now[0])
+    gate = Gate({sha256(b"key").digest(): "a"}, limit=1, window_s=10, clock=lambda: now[0])
 
     class Asked:
         more_headers = ()
+        scope: ClassVar = {"path": "/kv"}
+        credentials = b"key"
 
-    assert gate._count(Asked(), "a", 1) is None  # type: ignore[arg-type] # all it needs
-    refused = gate._count(Asked(), "a", 1)  # type: ignore[arg-type] # all it needs
+    assert gate.check(Asked()) is None  # type: ignore[arg-type] # all it needs
+    refused = await gate.admit(Asked())  # type: ignore[arg-type] # all it needs
     assert refused is not None
     assert refused.retry_after == 10
     now[0] += 10
-    assert gate._count(Asked(), "a", 1) is None  # type: ignore[arg-type] # all it needs
+    assert await gate.admit(Asked()) is None  # type: ignore[arg-type] # all it needs
 
 
 def test_every_key_is_compared(monkeypatch: pytest.MonkeyPatch):
