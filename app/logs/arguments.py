@@ -113,6 +113,16 @@ def command_at(text: str, at: int) -> str:
     return " ".join(lines)
 
 
+def spread(arguments: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """The arguments, and of those that are objects written out (`--config '{"a": 1}'`) what they
+    hold: `config.a`.
+    """
+    for name, text in arguments.items():
+        yield name, text
+        if text.startswith("{"):
+            yield from ((f"{name}.{key}", value) for key, value in read_repr(text).items())
+
+
 Converter = Callable[[str], object]
 
 
@@ -120,7 +130,7 @@ def settings_from(
     arguments: Mapping[str, str], names: Mapping[str, tuple[str, Converter]]
 ) -> Iterator[tuple[str, object]]:
     """The arguments that `names` knows, converted: (field, value); those that can't be, left out."""
-    for name, text in arguments.items():
+    for name, text in spread(arguments):
         if (known := names.get(name)) is not None:
             field, convert = known
             if (value := convert(text)) is not None:

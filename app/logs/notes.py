@@ -55,6 +55,12 @@ _WHOLES = {
     ),
 }
 _CONCURRENCY = (rf"max_concurrency={_N}", rf"{_N}x\b")
+_EARLIER = re.compile(r"\d[\d,.]{0,20}+(?: \w{1,12}+){0,2}? before, (?=\d)")
+_CHANGED = re.compile(
+    r"\d[\d,.]{0,20}+ (tokens|blocks|GiB)\b(?:(?! \d)[^\n]){0,40}? (?:->|\u2192) "
+    r"(\d[\d,.]{0,20}+)(?: \1\b)?+"
+)
+"""Two starts in one sentence: `A before, B after`, `A tokens -> B`. The later is the one read."""
 _SHARE = re.compile(r"\butil(?:ization)? (0\.\d{1,4}|1)\b")
 _TP = re.compile(r"\bTP ?(\d{1,3})\b")
 
@@ -63,6 +69,7 @@ def with_notes(text: str, measured: Measured) -> tuple[Measured, dict[str, Any]]
     """`measured` with what a short text says besides, and the settings it mentions."""
     if len(text) > MAX_NOTE:
         return measured, {}
+    text = _CHANGED.sub(r"\2 \1", _EARLIER.sub("", text))
     found: dict[str, Any] = {}
     for name, patterns in _SIZES.items():
         if (number := _first(patterns, text)) is not None:

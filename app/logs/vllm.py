@@ -75,6 +75,7 @@ _READ = templates(
     "KV cache size: {kv_tokens:int} tokens",
     "Maximum concurrency for {concurrency_len:int} tokens per request: {max_concurrency:float}x",
     "Setting attention block size to {block_size:int} tokens",
+    "Forcing kv cache block size to {block_size:int} for",
     "Padding mamba page size by {mamba_padding_percent:float}%",
     "Add {padding_layers:int} padding layers",
     # Refusals
@@ -96,6 +97,14 @@ _FAILURES: tuple[tuple[Failure, str], ...] = (
     ("out_of_memory", "torch.OutOfMemoryError"),
 )
 
+_SPECULATION = {
+    "method": ("speculative_method", text_of),
+    "num_speculative_tokens": ("num_speculative_tokens", whole_of),
+    "num_spec_tokens": ("num_speculative_tokens", whole_of),
+    "model": ("draft_model", text_of),
+    # V0's own name for it
+    "draft_model": ("draft_model", text_of),
+}
 _NAMES = {
     "model": ("model", text_of),
     "model_tag": ("model", text_of),
@@ -122,10 +131,11 @@ _NAMES = {
     "block_size": ("block_size", whole_of),
     "enforce_eager": ("enforce_eager", flag_of),
     "enable_prefix_caching": ("enable_prefix_caching", flag_of),
-    "speculative_config.method": ("speculative_method", text_of),
-    "speculative_config.num_speculative_tokens": ("num_speculative_tokens", whole_of),
-    "speculative_config.num_spec_tokens": ("num_speculative_tokens", whole_of),
-    "speculative_config.model": ("draft_model", text_of),
+    **{f"speculative_config.{name}": known for name, known in _SPECULATION.items()},
+    **{f"sc.{name}": known for name, known in _SPECULATION.items()},
+    "spec_method": ("speculative_method", text_of),
+    "spec_tokens": ("num_speculative_tokens", whole_of),
+    "spec_model": ("draft_model", text_of),
     "speculative_model": ("draft_model", text_of),
     "num_speculative_tokens": ("num_speculative_tokens", whole_of),
     "max_loras": ("max_loras", whole_of),

@@ -1,6 +1,6 @@
 import pytest
 
-from app.logs.arguments import read_command, read_repr, whole_of
+from app.logs.arguments import read_command, read_repr, spread, whole_of
 
 
 @pytest.mark.parametrize(
@@ -33,6 +33,13 @@ def test_reprs(text: str, arguments: dict[str, str]) -> None:
 )
 def test_commands(text: str, arguments: dict[str, str]) -> None:
     assert read_command(text, "run ") == arguments
+
+
+def test_arguments_that_are_objects_are_spread() -> None:
+    command = read_command("""run a/b --x '{"c": "d", "e": 2, "f": {"g": 1}}' --y 1""", "run ")
+    found = dict(spread(command))
+    assert (found["x.c"], found["x.e"], found["x.f.g"], found["y"]) == ("d", "2", "1", "1")
+    assert dict(spread({"x": "{"})) == {"x": "{"}
 
 
 @pytest.mark.parametrize(

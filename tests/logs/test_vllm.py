@@ -209,6 +209,32 @@ def test_pipeline_stages_are_told_apart() -> None:
     assert [(rank.stage, rank.rank) for rank in log.ranks] == [(0, 0), (0, 1), (1, 0), (1, 1)]
 
 
+def test_a_block_that_a_kernel_forces_is_the_size_of_blocks() -> None:
+    text = (
+        "INFO [cuda.py:150] Forcing kv cache block size to 64 for FlashMLA backend.\n"
+        "INFO [executor_base.py:110] # cuda blocks: 7800, # CPU blocks: 4000\n"
+    )
+    log = read(text)
+    assert (log.settings.block_size, log.measured.num_blocks) == (64, 7800)
+
+
+@pytest.mark.parametrize(
+    ("note", "tokens", "blocks"),
+    [
+        ("# GPU blocks 31,615 before, 20,865 after", None, 20_865),
+        ("GPU blocks: 100 blocks before, 120 after the fix", None, 120),
+        ("at 5.2 GiB: 69,758 tokens bf16 -> 138,696 int8_per_token_head", 138_696, None),
+        ("prefix caching: 223,821 -> 193,298 tokens", 193_298, None),
+        ("40,000 tokens before the drafts; 31.6 GiB more", 40_000, None),
+    ],
+)
+def test_of_a_before_and_an_after_the_after_is_read(
+    note: str, tokens: int | None, blocks: int | None
+) -> None:
+    found = read(note).measured
+    assert (found.kv_tokens, found.num_blocks) == (tokens, blocks)
+
+
 def test_what_serving_prints_is_no_start() -> None:
     serving = "(APIServer pid=71) INFO [loggers.py:9] GPU KV cache usage: 3.2%, Running: 1 reqs\n"
     assert read(samples.VLLM_V1 + serving * 2000).measured == read(samples.VLLM_V1).measured
