@@ -7,13 +7,9 @@ from app.answers.deployment import gpu_ref, model_ref
 from app.answers.kv import kv_steps
 from app.answers.room import EngineRoom, Room, room_of
 from app.answers.steps import n, step
-from app.answers.verify_parts import (
-    PoolParts,
-    from_formula,
-    measured_parts,
-    predicted_parts,
-    split,
-)
+from app.answers.verify_measured import deciding_pool, tokens_of
+from app.answers.verify_open import Asked, LeftOpen, left_open
+from app.answers.verify_parts import from_formula, parts_of, split
 from app.answers.verify_request import (
     NamedModel,
     Prediction,
@@ -29,7 +25,7 @@ from app.answers.verify_rows import (
     rows_of,
     sequences_of,
 )
-from app.answers.verify_shown import calibration, deciding_pool, shown
+from app.answers.verify_shown import calibration, shown
 from app.answers.verify_words import NAMES, failure_words, gib, part_reasons
 from app.catalog.models import model_catalogue
 from app.errors import AccessDenied, HubOffline, InputError, KvmathError, NotFound
@@ -37,7 +33,6 @@ from app.logs.reading import ReadLog
 from app.resolve.gpu import ResolvedGpu
 from app.resolve.model import ModelResolver, ResolvedModel
 from app.schemas.answer import Step
-from app.schemas.request import ConcurrencyBody
 from app.schemas.verify import Split, VerifyAnswer, VerifyBody
 
 
@@ -166,10 +161,14 @@ def _answer(asked: VerifyBody, log: ReadLog, predicted: Predicted) -> VerifyAnsw
     pool = formula = None
     assumptions = list(predicted.prediction.notes)
     if room is not None and context is not None:
-        parts = _parts(log, room, predicted.prediction.request)
-        reasons = part_reasons(parts, log, predicted.prediction.request, room)
+        request = predicted.prediction.request
+        parts = parts_of(log, room, request)
+        reasons = part_reasons(parts, log, request, room, context)
         rows = [*rows_of(parts, reasons), *capacity_rows(log, room, parts, context)]
-        pool = split(parts, reasons)
+        for opened in _left_open(log, predicted, room, context):
+            rows = [opened.added_to(row) for row in rows]
+            assumptions.append(opened.assumption)
+        pool = split(parts, reasons | {row.quantity: row.reason for row in rows})
         formula = from_formula(room, log, parts, context)
         assumptions += [*room.deployment.assumptions, *room.budgets.assumptions]
         if isinstance(room, EngineRoom):
@@ -198,6 +197,20 @@ def _answer(asked: VerifyBody, log: ReadLog, predicted: Predicted) -> VerifyAnsw
     )
 
 
+def _left_open(log: ReadLog, predicted: Predicted, room: Room, context: int) -> Iterator[LeftOpen]:
+    if predicted.model is None or predicted.gpu is None:
+        return iter(())
+    asked = Asked(
+        read=log,
+        request=predicted.prediction.request,
+        model=predicted.model,
+        gpu=predicted.gpu,
+        context=context,
+        given=predicted.given,
+    )
+    return left_open(asked, room)
+
+
 def _another_model(log: ReadLog, model: ResolvedModel | None) -> Iterator[str]:
     """That the sender's model is another than the one that the log names by its id."""
     named = named_model(log).id
@@ -207,29 +220,6 @@ def _another_model(log: ReadLog, model: ResolvedModel | None) -> Iterator[str]:
     same = named if entry is None else entry.id
     if model.id.lower() not in (named.lower(), same.lower()):
         yield f"the log names {named}, and what is predicted is {model.id}, as it was asked for"
-
-
-def _parts(log: ReadLog, room: Room, request: ConcurrencyBody) -> PoolParts:
-    ours = predicted_parts(room.budgets.parts[0])
-    charges = False
-    if isinstance(room, EngineRoom):
-        charges = room.reserve(1).plan.settings.rules.charges_graphs
-    total = None if log.engine == "llama.cpp" else ours["gpu_memory"]
-    measured = measured_parts(log, charges_graphs=charges, total_bytes=total)
-    pool = room.budgets.per_stage[0]
-    if log.engine == "llama.cpp":
-        pool = room.at(request.max_model_len or 1).kv_bytes_per_sequence
-        pool *= request.max_num_seqs or 1
-        if request.gguf_file is None:
-            # The file's own quantisation decides, which a config does not tell.
-            ours["weights"] = 0
-    return PoolParts(
-        predicted=ours,
-        measured=measured,
-        pool_predicted=pool,
-        pool_measured=deciding_pool(log),
-        is_rest=log.engine != "llama.cpp",
-    )
 
 
 def _fits(log: ReadLog) -> bool | None:
@@ -256,8 +246,8 @@ def _measured_only(log: ReadLog) -> Iterator[Row]:
     ):
         if size is not None:
             yield Row.of_size(quantity, None, size, "not predicted")
-    if found.kv_tokens is not None:
-        yield Row(quantity="kv_cache_tokens", measured=found.kv_tokens, unit="tokens")
+    if (tokens := tokens_of(log)) is not None:
+        yield Row(quantity="kv_cache_tokens", measured=tokens, unit="tokens")
     if found.num_blocks is not None:
         yield Row(quantity="num_blocks", measured=found.num_blocks, unit="blocks")
     if found.max_concurrency is not None:

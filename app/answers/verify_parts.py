@@ -9,12 +9,13 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil
 
+from app.answers.drafting import draft_of
 from app.answers.room import EngineRoom, Room
+from app.answers.verify_measured import deciding_pool, measured_parts
 from app.core.budget import DEFAULT_ACTIVATION_BYTES, DEFAULT_OVERHEAD_BYTES, MemoryBudget
-from app.core.decode import decimal
-from app.logs.found import difference, total_of
 from app.logs.reading import ReadLog
 from app.logs.templates import Size
+from app.schemas.request import ConcurrencyBody
 from app.schemas.verify import Split, SplitPart
 
 GIB = 2**30
@@ -42,8 +43,49 @@ class PoolParts:
         more = self.measured[name].bytes - self.predicted[name]
         return more if name == "gpu_memory" else -more
 
+    @property
+    def unexplained(self) -> int:
+        """How far the predicted cache is from the measured one, the measured parts put in."""
+        if self.pool_measured is None:
+            return 0
+        put_in = self.pool_predicted + sum(self.adds(name) or 0 for name in PARTS)
+        return abs(self.pool_measured.bytes - put_in)
 
-def predicted_parts(budget: MemoryBudget) -> dict[str, int]:
+
+def parts_of(log: ReadLog, room: Room, request: ConcurrencyBody) -> PoolParts:
+    """What decides the cache's memory on a GPU of the first stage, the draft's cache included."""
+    ours = _predicted(room.budgets.parts[0])
+    charges = isinstance(room, EngineRoom) and room.reserve(1).plan.settings.rules.charges_graphs
+    total = None if log.engine == "llama.cpp" else ours["gpu_memory"]
+    measured = measured_parts(log, charges_graphs=charges, total_bytes=total)
+    pool = room.budgets.per_stage[0]
+    # What a draft takes of the cache is counted as overhead there, and a log counts it as cache.
+    drafted = max(ceil(pool / own_share(room)) - pool, 0)
+    ours["non_torch"] -= drafted
+    if log.engine == "llama.cpp":
+        pool = room.at(request.max_model_len or 1).kv_bytes_per_sequence
+        pool *= request.max_num_seqs or 1
+        if request.gguf_file is None:
+            # The file's own quantisation decides, which a config does not tell.
+            ours["weights"] = 0
+    return PoolParts(
+        predicted=ours,
+        measured=measured,
+        pool_predicted=pool + drafted,
+        pool_measured=deciding_pool(log),
+        is_rest=log.engine != "llama.cpp",
+    )
+
+
+def own_share(room: Room) -> Fraction:
+    """The part of the cache that is the model's own; a draft's tokens take the rest."""
+    if not isinstance(room, EngineRoom) or room.request.draft_model is None:
+        return Fraction(1)
+    draft = draft_of(room.request.draft_model, room.request.tensor_parallel_size)
+    return 1 - draft.share(room.deployment.load)
+
+
+def _predicted(budget: MemoryBudget) -> dict[str, int]:
     """The parts of a budget by the names used here."""
     return {
         "gpu_memory": budget.gpu_memory_bytes,
@@ -53,51 +95,6 @@ def predicted_parts(budget: MemoryBudget) -> dict[str, int]:
         "non_torch": budget.overhead_bytes,
         "cuda_graphs": budget.cuda_graph_bytes,
     }
-
-
-def measured_parts(
-    log: ReadLog, *, charges_graphs: bool, total_bytes: int | None = None
-) -> dict[str, Size]:
-    """The same as measured, by what each engine prints.
-
-    `total_bytes` is the GPU's memory where the log prints only what of it was free at the start.
-    """
-    found = log.measured
-    parts: dict[str, Size | None] = {"gpu_memory": found.total, "weights": found.weights}
-    if log.engine == "vllm":
-        non_torch = found.non_torch or difference(found.consumed, found.weights)
-        graphs = found.graphs_estimated if charges_graphs else Size(0)
-        parts |= {
-            "unrequested": difference(found.total, _requested(log)),
-            "activation": found.activation,
-            "non_torch": non_torch,
-            "cuda_graphs": Size(0) if log.settings.enforce_eager else graphs,
-        }
-    elif log.engine == "sglang" and found.free_at_start is not None:
-        free, share = found.free_at_start, log.settings.memory_fraction
-        if share is not None:
-            left = free.bytes - int(free.bytes * decimal(share))
-            parts["activation"] = Size(left, free.rounding)
-        total = found.total or (None if total_bytes is None else Size(total_bytes))
-        parts["non_torch"] = difference(total, free)
-    elif log.engine == "tensorrt-llm":
-        parts |= {"activation": found.activation, "non_torch": found.non_torch}
-        taken = total_of(s for s in (found.weights, found.activation, found.non_torch) if s)
-        free_after = difference(found.total, taken)
-        share = log.settings.memory_fraction
-        if free_after is not None and share is not None and None not in parts.values():
-            kept = free_after.bytes - int(free_after.bytes * decimal(share))
-            parts["unrequested"] = Size(kept, free_after.rounding)
-    elif log.engine == "llama.cpp":
-        parts["activation"] = found.activation
-    return {name: size for name, size in parts.items() if size is not None}
-
-
-def _requested(log: ReadLog) -> Size | None:
-    found, share = log.measured, log.settings.gpu_memory_utilization
-    if found.requested is not None or found.total is None or share is None:
-        return found.requested
-    return Size(ceil(found.total.bytes * decimal(share)), found.total.rounding)
 
 
 def split(parts: PoolParts, reasons: dict[str, str]) -> Split | None:
@@ -189,6 +186,17 @@ def _to_pool(parts: PoolParts, sold: int, weights: int) -> Iterator[SplitPart]:
 
 def _inside(room: EngineRoom, pool: int, context: int) -> Iterator[SplitPart]:
     """Inside the pool: what is not the tokens' own bytes."""
+    own = int(pool * own_share(room))
+    if own < pool:
+        yield SplitPart(
+            part="draft_cache",
+            bytes=own - pool,
+            reason=f"the cache of {room.request.draft_model}, by bytes a token",
+        )
+    yield from _inside_own(room, own, context)
+
+
+def _inside_own(room: EngineRoom, pool: int, context: int) -> Iterator[SplitPart]:
     plan, load = room.reserve(context).plan, room.deployment.load
     block, blocks = plan.stage_block_bytes[0], plan.blocks(context)
     if not block or not blocks or len(load.stages) > 1:

@@ -6,8 +6,12 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from app.answers.drafting import draft_of
+from app.answers.verify_measured import LARGEST_BLOCK
 from app.catalog.gpus import gpu_catalogue
+from app.catalog.models import model_catalogue
 from app.core.engines.versions import release
+from app.core.engines.vllm_defaults import MODEL_FREE_METHODS
 from app.core.engines.vllm_rules import NEWEST, RULES
 from app.core.hardware import Gpu
 from app.errors import InputError, UnknownGpu
@@ -52,8 +56,9 @@ class Prediction:
         wrong = {str(fault.loc[0]) for fault in error.errors} & self.stated
         if not wrong:
             return None
-        if "speculative_method" in wrong:
-            wrong.add("num_speculative_tokens")
+        if wrong & {"speculative_method", "draft_model"}:
+            wrong |= {"speculative_method", "num_speculative_tokens"}
+            wrong |= {"draft_model"} & self.stated
         defaults = {name: ConcurrencyBody.model_fields[name].get_default() for name in wrong}
         return Prediction(
             request=self.request.model_copy(update=defaults),
@@ -68,11 +73,17 @@ def named_model(log: ReadLog) -> NamedModel:
     name = log.settings.model
     if name is None:
         return NamedModel(why_not="the log names no model")
+    if (found := _hub_id(name)) is None:
+        return NamedModel(why_not=f"the log names its model by {name!r}, which is no hub id")
+    id_, commit = found
+    return NamedModel(id=id_, revision=commit if id_ != name else log.settings.revision)
+
+
+def _hub_id(name: str) -> tuple[str, str | None] | None:
+    """The hub id and commit that a name or a path in the hub's cache tells."""
     if cached := _CACHED.search(name):
-        return NamedModel(id=f"{cached[1]}/{cached[2]}", revision=cached[3])
-    if _HUB_ID.fullmatch(name) and not name.startswith("."):
-        return NamedModel(id=name, revision=log.settings.revision)
-    return NamedModel(why_not=f"the log names its model by {name!r}, which is no hub id")
+        return f"{cached[1]}/{cached[2]}", cached[3]
+    return (name, None) if _HUB_ID.fullmatch(name) and not name.startswith(".") else None
 
 
 def prediction_of(asked: VerifyBody, log: ReadLog) -> Prediction:
@@ -83,7 +94,8 @@ def prediction_of(asked: VerifyBody, log: ReadLog) -> Prediction:
     """
     given = {name: getattr(asked, name) for name in asked.model_fields_set - {"log"}}
     notes: list[str] = []
-    stated = {k: v for k, v in _stated(log, notes).items() if v is not None and k not in given}
+    said = _stated(log, notes, given)
+    stated = {k: v for k, v in said.items() if v is not None and k not in given}
     stated["engine"] = given.pop("engine", None) or log.engine
     request, refused = _request(given, stated)
     notes += [f"the log's {name} is none that requests take" for name in refused]
@@ -108,16 +120,17 @@ def _request(
     return request, tuple(sorted(refused & stated.keys()))
 
 
-def _stated(log: ReadLog, notes: list[str]) -> dict[str, Any]:
+def _stated(log: ReadLog, notes: list[str], given: dict[str, Any]) -> dict[str, Any]:
+    """The log's settings by the request's names; notes only on what the sender does not give."""
     settings = log.settings
     vllm = log.engine == "vllm"
+    sizes = _parallel_sizes(log, notes, given)
     cache = settings.kv_cache_dtype
     stated: dict[str, Any] = {
         "dtype": settings.dtype if vllm else None,
         "quantization": settings.quantization,
         "kv_cache_dtype": _GGML_CACHES.get(cache or "") or _LOG_CACHES.get(cache or "") or cache,
-        "tensor_parallel_size": settings.tensor_parallel_size,
-        "pipeline_parallel_size": settings.pipeline_parallel_size,
+        **sizes,
         "decode_context_parallel_size": settings.decode_context_parallel_size,
         "enable_expert_parallel": settings.enable_expert_parallel,
         "max_model_len": settings.max_model_len,
@@ -129,16 +142,14 @@ def _stated(log: ReadLog, notes: list[str]) -> dict[str, Any]:
     }
     if vllm:
         stated |= {
-            "engine_version": _version(log, notes),
+            "engine_version": None if "engine_version" in given else _version(log, notes),
             "data_parallel_size": settings.data_parallel_size,
             "gpu_memory_utilization": settings.gpu_memory_utilization,
-            "speculative_method": settings.speculative_method,
-            "num_speculative_tokens": settings.num_speculative_tokens,
+            **_speculation(log, notes, given, sizes),
             "lora_rank": settings.max_lora_rank,
             "max_loras": settings.max_loras,
         }
-        # Larger blocks than kernels take are what the engine makes of states, not an argument.
-        if (settings.block_size or 0) > 256:
+        if (settings.block_size or 0) > LARGEST_BLOCK:  # the engine's doing, no argument
             stated["block_size"] = None
     elif log.engine == "sglang":
         stated["mem_fraction_static"] = settings.memory_fraction
@@ -147,7 +158,63 @@ def _stated(log: ReadLog, notes: list[str]) -> dict[str, Any]:
         stated["free_gpu_memory_fraction"] = settings.memory_fraction
     else:
         stated |= _llama_cpp(log)
+    if not vllm and settings.draft_model is not None:
+        notes.append(_undrafted(settings.draft_model, f"{log.engine}'s drafts are not modelled"))
     return stated
+
+
+def _parallel_sizes(log: ReadLog, notes: list[str], given: dict[str, Any]) -> dict[str, int | None]:
+    """As the log states them, or by the ranks that wrote it; None where it shows one process."""
+    sizes = {
+        "tensor_parallel_size": 1 + max((rank.rank for rank in log.ranks), default=0),
+        "pipeline_parallel_size": 1 + max((rank.stage for rank in log.ranks), default=0),
+    }
+    found: dict[str, int | None] = {}
+    for name, size in sizes.items():
+        found[name] = getattr(log.settings, name)
+        if found[name] is None and size > 1 and name not in given:
+            found[name] = size
+            notes.append(f"{name} {size}, by the ranks that wrote the log")
+    return found
+
+
+def _speculation(
+    log: ReadLog,
+    notes: list[str],
+    given: dict[str, Any],
+    sizes: dict[str, int | None],
+) -> dict[str, Any]:
+    """How vLLM drafts. Prediction modules bear the model's own name, n-grams one in brackets."""
+    settings = log.settings
+    method, draft = settings.speculative_method, settings.draft_model
+    if draft is not None and (bare := draft.strip("[]")) in MODEL_FREE_METHODS:
+        method, draft = bare, None
+    stated = {
+        "speculative_method": method,
+        "num_speculative_tokens": settings.num_speculative_tokens,
+    }
+    if draft is None or draft == settings.model or method in MODEL_FREE_METHODS:
+        return stated
+    if "draft_model" in given:
+        return stated
+    named = _hub_id(draft)
+    entry = None if named is None else model_catalogue().find(named[0])
+    if entry is None:
+        notes.append(_undrafted(draft, "it is not in the catalogue"))
+        return {}
+    try:
+        draft_of(entry.id, (sizes | given).get("tensor_parallel_size") or 1)
+    except InputError as error:
+        notes.append(_undrafted(draft, error.detail))
+        return {}
+    return {**stated, "draft_model": entry.id}
+
+
+def _undrafted(draft: str, why: str) -> str:
+    return (
+        f"the log drafts with {draft!r}, of which neither weights nor cache are in the prediction: "
+        + why
+    )
 
 
 def _llama_cpp(log: ReadLog) -> dict[str, Any]:

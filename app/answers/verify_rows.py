@@ -5,15 +5,14 @@ from dataclasses import dataclass
 from math import floor
 
 from app.answers.room import EngineRoom, PoolRoom, Room
-from app.answers.verify_parts import PARTS, PoolParts
+from app.answers.verify_measured import first_engine_block, tokens_of
+from app.answers.verify_parts import PARTS, PoolParts, own_share
 from app.answers.verify_words import CLOSE, gib
 from app.logs.reading import ReadLog
 from app.logs.templates import Size
 from app.schemas.verify import Refuted, Sequences, Unit, VerifyRow
 
 CONCURRENCY_DIGITS = 0.005
-FIRST_BLOCK = 16
-"""Tokens a block of vLLM's first engine on GPUs, where its log does not say."""
 OTHERWISE = "not what the logged memory gives: the cache is laid out otherwise"
 OF_LOGGED_MEMORY = "_of_logged_memory"
 MUCH_MEMORY = 0.02
@@ -58,6 +57,11 @@ class Row:
         if self.difference is None or not self.predicted:
             return None
         return self.difference / self.predicted
+
+    @property
+    def of_logged_memory(self) -> bool:
+        """Whether it is worked out from the log's own memory."""
+        return self.quantity.endswith(OF_LOGGED_MEMORY)
 
     @property
     def as_laid_out(self) -> bool:
@@ -114,7 +118,7 @@ def capacity_rows(log: ReadLog, room: Room, parts: PoolParts, context: int) -> I
         quantity="kv_cache_tokens",
         unit="tokens",
         predicted=tokens,
-        measured=_tokens(log, room),
+        measured=tokens_of(log),
         reason=follows,
     )
     if found.num_blocks is not None:
@@ -143,21 +147,13 @@ def capacity_rows(log: ReadLog, room: Room, parts: PoolParts, context: int) -> I
         yield _pool_tokens(room, parts.pool_measured or memory, found.kv_tokens, context)
 
 
-def _tokens(log: ReadLog, room: Room) -> int | None:
-    """Tokens as printed; vLLM's first engine prints only their blocks."""
-    found = log.measured
-    if found.kv_tokens is None and found.num_blocks is not None and isinstance(room, EngineRoom):
-        return found.num_blocks * room.reserve(1).plan.block_size
-    return found.kv_tokens
-
-
 def _of_logged_memory(log: ReadLog, room: EngineRoom, memory: Size, context: int) -> Iterator[Row]:
     plan, found = room.reserve(context).plan, log.measured
-    budgets = _by_stage(log, memory, len(plan.stages))
+    budgets, own = _by_stage(log, memory, len(plan.stages)), own_share(room)
     # Where only one stage of several says what it has, another may have less.
     partly = len(plan.stages) > 1 and len(set(budgets)) == 1
     at, low, high = (
-        plan.capacity([max(budget + more, 0) for budget in budgets], context)
+        plan.capacity([int(max(budget + more, 0) * own) for budget in budgets], context)
         for more in (0, -memory.rounding, memory.rounding)
     )
     version = plan.settings.rules.tokens_are == "blocks"
@@ -250,13 +246,10 @@ def sequences_of(log: ReadLog, room: Room | None, context: int | None) -> Sequen
     length = found.concurrency_len or context
     if log.engine not in {"vllm", "tensorrt-llm"} or length is None:
         return None
-    size = per_sequence = None
-    if isinstance(room, EngineRoom):
-        plan = room.reserve(length).plan
-        size, per_sequence = plan.block_size, plan.blocks(length)
-    size = log.settings.block_size or size
-    if size is None and log.engine == "vllm" and found.num_blocks is not None:
-        size = FIRST_BLOCK
+    plan = room.reserve(length).plan if isinstance(room, EngineRoom) else None
+    size = log.settings.block_size or first_engine_block(log)
+    if size is None and plan is not None:
+        size = plan.block_size
     if size is None:
         return None
     blocks = found.num_blocks
@@ -264,7 +257,9 @@ def sequences_of(log: ReadLog, room: Room | None, context: int | None) -> Sequen
         blocks = found.kv_tokens // size
     if not blocks:
         return None
-    per_sequence = per_sequence or -(-length // size)
+    per_sequence = -(-length // size)
+    if plan is not None and plan.block_size == size:
+        per_sequence = plan.blocks(length)
     return Sequences(
         context=length,
         block_size=size,

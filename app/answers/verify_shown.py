@@ -2,33 +2,13 @@
 
 from dataclasses import asdict
 
-from app.answers.verify_parts import measured_parts
-from app.logs.found import total_of
-from app.logs.reading import Measured, ReadLog
+from app.answers.verify_measured import measured_parts, pool_of, tokens_of
+from app.logs.reading import ReadLog
 from app.logs.templates import Size
 from app.schemas.request import MeasuredParts
 from app.schemas.verify import LogRead, LogSettingsRead, MeasuredRead, PoolRead, RankRead
 
 _MAY_BE_NOTHING = {"activation_bytes", "non_torch_bytes", "cuda_graph_bytes"}
-
-
-def pool_of(found: Measured) -> Size | None:
-    """All memory of the cache: states and further pools included."""
-    pools = tuple(pool.size for pool in found.pools) or (found.available_kv,)
-    return total_of(size for size in (*pools, found.state) if size is not None)
-
-
-def deciding_pool(log: ReadLog) -> Size | None:
-    """The same of the rank that has least, which decides; of pipeline stages, of the first one."""
-    pool, found = pool_of(log.measured), log.measured
-    least = found.available_kv_least
-    first = log.ranks[0].stage if log.ranks else None
-    if any(rank.stage != first for rank in log.ranks):
-        held = [rank.available_kv for rank in log.ranks if rank.stage == first]
-        least = min((size for size in held if size is not None), key=_size, default=None)
-    if pool is None or least is None or found.pools or found.state is not None:
-        return pool
-    return min(least, pool, key=_size)
 
 
 def calibration(log: ReadLog) -> MeasuredParts | None:
@@ -77,7 +57,7 @@ def shown(log: ReadLog) -> LogRead:
             kv_pool_bytes=_bytes(found.available_kv),
             kv_pool_least_bytes=_bytes(found.available_kv_least),
             state_bytes=_bytes(found.state),
-            kv_cache_tokens=found.kv_tokens,
+            kv_cache_tokens=tokens_of(log),
             num_blocks=found.num_blocks,
             max_concurrency=found.max_concurrency,
             concurrency_context=found.concurrency_len,
@@ -104,7 +84,3 @@ def shown(log: ReadLog) -> LogRead:
 
 def _bytes(size: Size | None) -> int | None:
     return None if size is None else size.bytes
-
-
-def _size(size: Size) -> int:
-    return size.bytes

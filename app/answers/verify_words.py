@@ -29,6 +29,7 @@ NAMES = {
     "padding_layers": "padding of layers and pages",
     "block_rounding": "blocks not full",
     "replicated_heads": "replicated heads",
+    "draft_cache": "the draft's cache",
     "not_printed": "not printed",
     "unexplained": "unexplained",
 }
@@ -40,16 +41,23 @@ def gib(size: float) -> str:
     return f"{size / GIB:,.2f} GiB"
 
 
+def figure(value: float, unit: str) -> str:
+    """A quantity for people."""
+    if unit == "bytes":
+        return gib(value)
+    return f"{value:,.2f}" if unit == "sequences" else f"{value:,.0f}"
+
+
 def part_reasons(
-    parts: PoolParts, log: ReadLog, request: ConcurrencyBody, room: Room
+    parts: PoolParts, log: ReadLog, request: ConcurrencyBody, room: Room, context: int
 ) -> dict[str, str]:
     """A reason for each part."""
     notes = {
         "gpu_memory": _memory(room),
         "unrequested": _share(log, request),
-        "weights": _weights(parts),
-        "activation": _activation(log, request, room),
-        "non_torch": _non_torch(log, request),
+        "weights": _weights(parts, request),
+        "activation": _activation(log, room, context),
+        "non_torch": _non_torch(log, request, room),
         "cuda_graphs": _graphs(log, room),
     }
     reasons = {}
@@ -90,7 +98,7 @@ def _share(log: ReadLog, request: ConcurrencyBody) -> str:
     return "nothing is left alone"
 
 
-def _weights(parts: PoolParts) -> str:
+def _weights(parts: PoolParts, request: ConcurrencyBody) -> str:
     predicted, measured = parts.predicted["weights"], parts.measured.get("weights")
     if measured is None or not predicted:
         return "weights as the config and its quantisation tell them"
@@ -102,12 +110,15 @@ def _weights(parts: PoolParts) -> str:
             f"{share:.1%} more is loaded than the config tells: another precision or padding of "
             "the engine's kernels, adapters, a draft model"
         )
-    return (
+    words = (
         f"{-share:.1%} less is loaded than the config tells: another precision, or a part left out"
     )
+    if request.draft_model is not None:
+        words += ", as the draft, whose weights the first engine prints in a line of their own"
+    return words
 
 
-def _activation(log: ReadLog, request: ConcurrencyBody, room: Room) -> str:
+def _activation(log: ReadLog, room: Room, context: int) -> str:
     if log.engine == "sglang":
         return "what mem_fraction_static keeps free of the memory that was free at the start"
     if log.engine == "llama.cpp":
@@ -116,20 +127,22 @@ def _activation(log: ReadLog, request: ConcurrencyBody, room: Room) -> str:
         return "the profile run's peak"
     tokens = seqs = "the default"
     if isinstance(room, EngineRoom):
-        settings = room.reserve(request.max_model_len or 1).plan.settings
+        settings = room.reserve(context).plan.settings
         tokens, seqs = f"{settings.max_num_batched_tokens:,}", f"{settings.max_num_seqs:,}"
-    words = f"the peak of a profile run of {tokens} tokens, sampled for {seqs} sequences"
-    if log.settings.max_num_seqs is None and request.max_num_seqs is None:
-        words += "; the log does not state max_num_seqs, so the default is taken"
-    return words
+    return f"the peak of a profile run of {tokens} tokens, sampled for {seqs} sequences"
 
 
-def _non_torch(log: ReadLog, request: ConcurrencyBody) -> str:
+def _non_torch(log: ReadLog, request: ConcurrencyBody, room: Room) -> str:
     if log.engine == "sglang":
         return "the process's context, and what else holds memory before weights are loaded"
     words = "contexts, libraries and collectives, of which the allocator does not know"
     if request.tensor_parallel_size > 1:
         words += f"; with TP {request.tensor_parallel_size} mostly the collectives' buffers"
+    if room.deployment.gpu is not None and room.deployment.gpu.unified_memory:
+        words += (
+            "; one memory for CPU and GPU: the page cache and what the host allocates count too, "
+            "by up to 2 GiB more or less from start to start"
+        )
     return words
 
 

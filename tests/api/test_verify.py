@@ -56,6 +56,28 @@ async def test_exercise_b_blocks_as_sequences(client: httpx.AsyncClient) -> None
     assert answer["fits"] is True
 
 
+@pytest.mark.parametrize(
+    ("said", "tokens"),
+    [
+        # blocks of 16 by default, as printed, or as a kernel forces them
+        ("", 27_930 * 16),
+        ("INFO args: Namespace(model='a', block_size=32)\n", 27_930 * 32),
+        ("INFO Forcing kv cache block size to 64 for FlashMLA backend.\n", 27_930 * 64),
+        # Blocks that match states are those of several groups.
+        ("INFO Setting attention block size to 1072 tokens\n", None),
+    ],
+)
+async def test_blocks_alone_are_tokens(
+    client: httpx.AsyncClient, said: str, tokens: int | None
+) -> None:
+    log = said + "INFO gpu_executor.py:76] # GPU blocks: 27930, # CPU blocks: 2048\n"
+    answer = await ask(client, log)
+    assert answer["read"]["measured"]["kv_cache_tokens"] == tokens
+    assert rows(answer).get("kv_cache_tokens", {}).get("measured") == tokens
+    known = await ask(client, log, model=LLAMA, gpu="h100", engine_version="0.6.6", context=8192)
+    assert rows(known)["kv_cache_tokens"]["measured"] == tokens
+
+
 async def test_the_parts_of_the_difference_add_up(client: httpx.AsyncClient) -> None:
     answer = await ask(client, STARTED, model=LLAMA, gpu="h100")
     for split in (answer["kv_pool"], answer["from_formula"]):
