@@ -205,8 +205,14 @@ def _constants(error: Error) -> tuple[Any, ...]:
 
 SENTENCES: dict[str, str] = {
     "row-491e9f04f2": "ROCm on a 16 GB card: 0.8 GiB that our rules, read on CUDA, do not know of",
-    "row-5a5a675542": "a build for GB10 with a batch limit the log does not state; with 1,024 "
-    "sequences, that version's default, the sampler alone takes 7.3 GiB",
+    "row-5a5a675542": "unified memory: 1.9 GiB outside the allocator where 3.3 are foreseen, the "
+    "page cache among them",
+    "row-2478eac836": "the engine puts its graphs at 0.10 GiB, we at 0.79; 2.9 GiB of unified memory "
+    "outside the allocator where 3.3 are foreseen; 0.19 GiB of weights more",
+    "vllm-10517-3090-29000": "0.35 GiB outside the allocator where 0.29 are foreseen",
+    "vllm-10517-3090-20000": "0.35 GiB outside the allocator where 0.29 are foreseen",
+    "vllm-13061-4090x2": "the tokens are those of the other rank, which has 7.46 GiB; the printed "
+    "memory is the first's",
     "vllm-27508-gptoss120b-H100": "the log's build has Marlin's kernels for MXFP4 (weights 65.97 "
     "GiB elsewhere), ours are Triton's",
     "row-da1cc22ebc": "1.9 GiB on a full 24 GB card: 0.18 GiB are a tenth of it",
@@ -249,6 +255,12 @@ def document(found: Measured) -> list[str]:
     lines += ["| version and layout | logs | exact |", "| --- | ---: | ---: |"]
     for kind, starts in found.layouts.items():
         lines.append(f"| {kind} | {len(starts)} | {sum(exact for _, exact in starts)} |")
+    lines += [
+        f"\nNot exact: {start.what}; {SENTENCES.get(start.record['id'], '')}"
+        for starts in found.layouts.values()
+        for start, exact in starts
+        if not exact
+    ]
     lines += ["", f"The worst {WORST} predictions of KV memory:\n"]
     for error in sorted(memory, key=lambda e: -abs(e.relative))[:WORST]:
         why = SENTENCES.get(error.start.record["id"], "")

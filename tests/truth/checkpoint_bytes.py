@@ -25,6 +25,16 @@ EXPLAINED = {
     "class name and config of the generating one",
     "THUDM/chatglm-6b": "the index is of the first revision: 150,528 tokens, the tied head stored",
     "microsoft/phi-2 (MixFormer revision)": "stored in 32 bits, the config says 16",
+    "OpenAssistant/oasst-sft-4-pythia-12b-epoch-3.5": "the same mask, which the index counts as an "
+    "eighth of a byte a truth value: 36 x (524,288 + 66) bytes",
+    "Qwen/Qwen-VL-Chat-Int4": "AutoGPTQ stores a zero bias for each of its matrices (1,933,312 "
+    "bytes), and one index of groups for query, key and value together, where we count three "
+    "(1,048,576)",
+    "THUDM/codegeex2-6b": "the rotary table is stored: 32 frequencies of 2 bytes",
+    "TehVenom/Pygmalion-7b-Merged-Safetensors": "rotary frequencies are stored: 32 layers x 64 of "
+    "2 bytes",
+    "decapoda-research/llama-7b-hf": "rotary frequencies are stored: 32 layers x 64 of 2 bytes",
+    "meta-llama/Llama-2-7b-hf": "rotary frequencies are stored: 32 layers x 64 of 4 bytes",
     "Logics-MLLM/Logics-Thinking": "its vision tower is not counted, which the answer says",
 }
 """Why a checkpoint is not what its config describes, or what of it we do not count."""

@@ -29,6 +29,16 @@ COUNTS = {
     "estimated_max_model_len": "estimated_max_len",
     "mamba_cache_blocks": "state_slots",
 }
+EXPLAINED = {
+    "row-e36ecd6f3c": "the record's is the pool of the windows; SGLang's max_total_num_tokens is "
+    "that of the full layers, which its log calls full_layer_tokens",
+    "kvcached-210": "the record quotes no line of the engine and no figure",
+    "vllm-15204-3090-qwen25-3b-awq": "the record quotes nvidia-smi, no line of the engine",
+    "vllm-46307-gb10-gemma4-26b": "the record tells of a host that hung, with no line of the "
+    "engine; its 48 GiB of weights are not in it",
+    "vllm-56824-gb10-qwen38fn": "the record quotes the driver's refusal, no line of the engine",
+}
+"""Why a record and its excerpt do not go together."""
 DIGITS = 0.0051
 """GiB: half of the last printed digit, and the record's own rounding."""
 
@@ -73,5 +83,7 @@ def tally() -> Tally:
     result = Tally("Startup logs, as read")
     for record in log_records():
         outcome, words = hold(record)
-        result.add(record["engine"].partition(" ")[0], outcome, record["id"], words)
+        why = EXPLAINED.get(record["id"])
+        engine = record["engine"].partition(" ")[0]
+        result.add(engine, outcome, record["id"], [*words, *([why] if why else [])])
     return result
