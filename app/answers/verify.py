@@ -165,10 +165,12 @@ def _answer(asked: VerifyBody, log: ReadLog, predicted: Predicted) -> VerifyAnsw
         parts = parts_of(log, room, request)
         reasons = part_reasons(parts, log, request, room, context)
         rows = [*rows_of(parts, reasons), *capacity_rows(log, room, parts, context)]
-        for opened in _left_open(log, predicted, room, context):
-            rows = [opened.added_to(row) for row in rows]
-            assumptions.append(opened.assumption)
-        pool = split(parts, reasons | {row.quantity: row.reason for row in rows})
+        opened = list(_left_open(log, predicted, room, context))
+        for one in opened:
+            rows = [one.added_to(row) for row in rows]
+        assumptions += [one.assumption for one in opened]
+        resting = tuple(one.assumption for one in opened if one.affects & parts.unprinted)
+        pool = split(parts, reasons | {row.quantity: row.reason for row in rows}, resting)
         formula = from_formula(room, log, parts, context)
         assumptions += [*room.deployment.assumptions, *room.budgets.assumptions]
         if isinstance(room, EngineRoom):

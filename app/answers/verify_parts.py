@@ -44,6 +44,11 @@ class PoolParts:
         return more if name == "gpu_memory" else -more
 
     @property
+    def unprinted(self) -> frozenset[str]:
+        """The parts that the log does not print."""
+        return frozenset(PARTS) - self.measured.keys()
+
+    @property
     def unexplained(self) -> int:
         """How far the predicted cache is from the measured one, the measured parts put in."""
         if self.pool_measured is None:
@@ -60,7 +65,8 @@ def parts_of(log: ReadLog, room: Room, request: ConcurrencyBody) -> PoolParts:
     measured = measured_parts(log, charges_graphs=charges, total_bytes=total)
     pool = room.budgets.per_stage[0]
     # What a draft takes of the cache is counted as overhead there, and a log counts it as cache.
-    drafted = max(ceil(pool / own_share(room)) - pool, 0)
+    own = own_share(room)
+    drafted = max(ceil(pool / own) - pool, 0) if own else 0
     ours["non_torch"] -= drafted
     if log.engine == "llama.cpp":
         pool = room.at(request.max_model_len or 1).kv_bytes_per_sequence
@@ -97,8 +103,12 @@ def _predicted(budget: MemoryBudget) -> dict[str, int]:
     }
 
 
-def split(parts: PoolParts, reasons: dict[str, str]) -> Split | None:
-    """From the predicted cache memory to the measured one."""
+def split(
+    parts: PoolParts, reasons: dict[str, str], left_open: tuple[str, ...] = ()
+) -> Split | None:
+    """From the predicted cache memory to the measured one; `left_open` is what the parts that are
+    not printed rest on, in words.
+    """
     if parts.pool_measured is None:
         return None
     lines = []
@@ -109,14 +119,14 @@ def split(parts: PoolParts, reasons: dict[str, str]) -> Split | None:
             if (added := parts.adds(name)) is not None
         ]
     rest = parts.pool_measured.bytes - parts.pool_predicted - sum(line.bytes for line in lines)
-    lines.append(_rest(parts, rest))
+    lines.append(_rest(parts, rest, left_open))
     return Split(from_bytes=parts.pool_predicted, parts=lines, to_bytes=parts.pool_measured.bytes)
 
 
-def _rest(parts: PoolParts, rest: int) -> SplitPart:
+def _rest(parts: PoolParts, rest: int, left_open: tuple[str, ...] = ()) -> SplitPart:
     unprinted, rounding = [], 0
     if parts.is_rest:
-        unprinted = [n for n in PARTS if n not in parts.measured and parts.predicted.get(n)]
+        unprinted = [n for n in PARTS if n in parts.unprinted and parts.predicted.get(n)]
         rounding = sum(size.rounding for size in parts.measured.values())
     if parts.pool_measured is not None:
         rounding += parts.pool_measured.rounding
@@ -124,7 +134,7 @@ def _rest(parts: PoolParts, rest: int) -> SplitPart:
         why = f"within the rounding of the printed figures ({rounding / GIB:.3f} GiB in all)"
     elif unprinted:
         words = ", ".join(name.replace("_", "-") for name in unprinted)
-        why = f"what the log does not print: {words}"
+        why = "; ".join((f"what the log does not print: {words}", *left_open))
     else:
         why = "no printed figure accounts for it"
     return SplitPart(part="not_printed" if unprinted else "unexplained", bytes=rest, reason=why)

@@ -104,3 +104,17 @@ async def test_drafts_of_other_engines_are_named(client: httpx.AsyncClient) -> N
     )
     answer = await client.post("/verify", json={"log": log, "gpu": "h100"})
     assert any("sglang's drafts are not modelled" in line for line in answer.json()["assumptions"])
+
+
+async def test_a_target_without_a_growing_cache_leaves_it_to_the_draft(
+    client: httpx.AsyncClient,
+) -> None:
+    mamba = {
+        "model_type": "mamba2", "num_hidden_layers": 4, "hidden_size": 1024, "num_heads": 32,
+        "head_dim": 64, "expand": 2, "n_groups": 1, "state_size": 128, "conv_kernel": 4,
+        "vocab_size": 32000, "max_position_embeddings": 8192, "torch_dtype": "bfloat16",
+    }  # fmt: skip
+    answer = await ask(client, config=mamba)
+    assert answer["kv_pool"]["to_bytes"] == 50 * GIB
+    parts = sum(part["bytes"] for part in answer["kv_pool"]["parts"])
+    assert answer["kv_pool"]["from_bytes"] + parts == 50 * GIB

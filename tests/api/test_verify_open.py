@@ -43,6 +43,13 @@ async def test_parallel_sizes_that_nobody_states(client: httpx.AsyncClient) -> N
     assert told["refuted"] == []
 
 
+async def test_ranks_beyond_any_machine_are_passed_over(client: httpx.AsyncClient) -> None:
+    log = "".join(f"(Worker_TP{rank} pid=9) INFO {POOL[5:]}" for rank in (0, 9999))
+    answer = await ask(client, log, context=8192)
+    assert "the log's tensor_parallel_size is none that requests take" in answer["assumptions"]
+    assert answer["kv_pool"] is not None
+
+
 async def test_what_fits_without_it_is_left_alone(client: httpx.AsyncClient) -> None:
     # 50 GiB / 131,072 bytes a token
     log = "INFO Model loading took 14.96 GiB memory and 8.1 seconds\n" + POOL + tokens(409_600)
@@ -88,6 +95,9 @@ async def test_a_peak_that_is_not_printed_says_what_it_rests_on(client: httpx.As
     words = reason(answer, "activation")
     assert words.startswith("not in the log; the peak of a profile run of 8,192 tokens, sampled ")
     assert "the log does not state max_num_seqs, taken as the default of 1,024: " in words
+    rest = answer["kv_pool"]["parts"][-1]
+    assert rest["part"] == "not_printed"
+    assert "not in the log: max_num_seqs, taken as the default of 1,024" in rest["reason"]
 
 
 async def test_a_cache_type_that_nobody_states(client: httpx.AsyncClient) -> None:
