@@ -50,6 +50,21 @@ PHI3_VISION = {
     [
         (OCR, (13_344_427_016 - 257 * 8) // 4),
         (PHI3_VISION, 3_821_079_552 + 303_507_456 + 22_026_240 + 2 * 4096),
+        # T5 v1.1 XXL's encoder, as FLUX.1-schnell has it (text_encoder_2, bf16): 9,524,621,312 bytes
+        # in its index, which exo-explore/exo repeats in its model cards
+        (
+            {
+                "model_type": "t5",
+                "architectures": ["T5EncoderModel"],
+                "d_model": 4096,
+                "d_ff": 10240,
+                "num_layers": 24,
+                "num_heads": 64,
+                "feed_forward_proj": "gated-gelu",
+                "tie_word_embeddings": False,
+            },
+            9_524_621_312 // 2,
+        ),
         # RWKV-5 World 1.5B, from the shapes of its tensors (BlinkDL/RWKV-LM, RWKV-v5/src/model.py),
         # D = 2048 wide. Of 24 layers each: receptance, key, value, gate and output D x D, and the
         # second half's receptance D x D, key and value 3.5 D x D, are 13 D x D; two layer norms

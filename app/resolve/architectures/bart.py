@@ -6,7 +6,13 @@ from app.core.inventory import Part, Split, Weight
 from app.core.model import ModelShape
 from app.resolve.architectures import family
 from app.resolve.architectures.blocks_encoder import array
-from app.resolve.architectures.blocks_seq2seq import bart_layers, read_stack, seq2seq_shape
+from app.resolve.architectures.blocks_seq2seq import (
+    bart_layers,
+    has_sides,
+    read_stack,
+    sentence_layer,
+    seq2seq_shape,
+)
 from app.resolve.architectures.common_weights import linear, vector
 from app.resolve.architectures.fields import Config
 
@@ -94,17 +100,22 @@ def bart_shape(config: Config, at: str, variant: Variant) -> ModelShape:
     sizes = {"heads": variant.heads, "ffn": variant.ffn}
     encoder = read_stack(config, "encoder", width, layers=variant.encoder_layers, **sizes)
     decoder = read_stack(config, "decoder", width, layers=variant.decoder_layers, **sizes)
+    sides = [
+        side for side, has in zip(("encoder", "decoder"), has_sides(config), strict=True) if has
+    ]
     vocab = config.integer("vocab_size", default=variant.vocab)
     positions = config.integer("max_position_embeddings", default=variant.positions)
     tied = config.boolean("tie_word_embeddings", default=True)
     weights = [
         Weight(name=f"{at}.shared", shape=(vocab, width), part=Part.EMBEDDING, split=Split.VOCAB),
-        *bart_layers(f"{at}.encoder", encoder, width, cross=False),
-        *bart_layers(f"{at}.decoder", decoder, width, cross=True),
     ]
+    weights += sentence_layer(config, width)
     if not tied:
         weights.append(linear("lm_head", vocab, width, part=Part.HEAD, split=Split.VOCAB))
-    for side in ("encoder", "decoder"):
+    for side in sides:
+        cross = side == "decoder"
+        stack = decoder if cross else encoder
+        weights += bart_layers(f"{at}.{side}", stack, width, cross=cross)
         if variant.stored_positions:
             rows = positions + variant.offset
             weights.append(array(f"{at}.{side}.embed_positions", rows, width, part=Part.OTHER))
@@ -118,7 +129,7 @@ def bart_shape(config: Config, at: str, variant: Variant) -> ModelShape:
         weights,
         width=width,
         vocab=vocab,
-        encoder_tokens=positions,
+        encoder_tokens=positions if "encoder" in sides else 0,
         max_positions=positions,
         tied=tied,
         assumptions=(LONGEST_INPUT.format(tokens=positions),),

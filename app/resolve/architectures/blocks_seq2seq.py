@@ -6,14 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from app.core.cache import CrossAttention, FullAttention
+from app.core.cache import CachePart, CrossAttention, FullAttention
 from app.core.inventory import Part, Split, Weight
 from app.core.model import LayerGroup, ModelShape
 from app.resolve.architectures.common_shape import Dims, model_shape
 from app.resolve.architectures.common_weights import linear, vector
 from app.resolve.architectures.fields import MAX_LAYERS, Config
+from app.resolve.architectures.llama_like import ENCODER_ONLY, uncached
+from app.resolve.architectures.task_heads import ENCODER_DECODER, POOLING, SENTENCE, ends
 
-ENCODER_DECODER = "encoder_decoder"
 SELF = ("q_proj", "k_proj", "v_proj", "out_proj")
 
 
@@ -49,20 +50,35 @@ def read_stack(
     )
 
 
+def has_sides(config: Config) -> tuple[bool, bool]:
+    """Whether a class has an encoder, and a decoder: `...EncoderModel` is the first alone,
+    `...ForCausalLM` the second (with the layers that would look at an encoder).
+    """
+    return not ends(config, "ForCausalLM"), not ends(config, "EncoderModel")
+
+
+def sentence_layer(config: Config, width: int) -> list[Weight]:
+    """The layer before a sentence's labels, where the class gives it any."""
+    if not ends(config, SENTENCE):
+        return []
+    return [linear("classification_head.dense", width, width, part=Part.OTHER, bias=True)]
+
+
 def decoder_groups(
     stack: Stack, encoder_tokens: int, *, kv_heads: int = 0
 ) -> tuple[LayerGroup, ...]:
-    """Every decoder layer keeps its own tokens and `encoder_tokens` of the encoder's output."""
+    """Every decoder layer keeps its own tokens and `encoder_tokens` (0: there is no encoder) of the
+    encoder's output.
+    """
     sizes = {
         "num_key_value_heads": kv_heads or stack.heads,
         "head_dim": stack.head_dim,
         "v_head_dim": stack.head_dim,
     }
-    own = FullAttention(**sizes)
-    cross = CrossAttention(**sizes, encoder_tokens=encoder_tokens)
-    return (
-        LayerGroup(layers=stack.all_layers, parts=(own, cross), num_attention_heads=stack.heads),
-    )
+    parts: tuple[CachePart, ...] = (FullAttention(**sizes),)
+    if encoder_tokens:
+        parts = (*parts, CrossAttention(**sizes, encoder_tokens=encoder_tokens))
+    return (LayerGroup(layers=stack.all_layers, parts=parts, num_attention_heads=stack.heads),)
 
 
 def attention_weights(
@@ -126,23 +142,44 @@ def seq2seq_shape(
     traits: tuple[str, ...] = (ENCODER_DECODER,),
     assumptions: tuple[str, ...] = (),
 ) -> ModelShape:
-    """The shape of the decoder, with all weights."""
-    dims = Dims(
-        layers=decoder.layers,
-        hidden=width,
-        heads=decoder.heads,
-        kv_heads=kv_heads or decoder.heads,
-        head_dim=decoder.head_dim,
-        intermediate=decoder.ffn,
-        vocab=vocab,
-        max_positions=max_positions,
-        tied=tied,
-    )
+    """The shape of the decoder, with all weights. Without an encoder (0 tokens of it) the decoder
+    keeps only its own.
+    """
+    dims = stack_dims(decoder, width, vocab, max_positions, kv_heads=kv_heads, tied=tied)
     return model_shape(
         config,
         dims,
         groups=decoder_groups(decoder, encoder_tokens, kv_heads=kv_heads),
         weights=weights,
-        traits=traits,
-        assumptions=assumptions,
+        traits=traits if encoder_tokens else (),
+        assumptions=assumptions if encoder_tokens else (),
+    )
+
+
+def encoder_shape(config: Config, dims: Dims, weights: list[Weight]) -> ModelShape:
+    """The shape of an encoder by itself, which caches nothing."""
+    traits = (ENCODER_ONLY, POOLING)
+    return model_shape(config, dims, groups=uncached(dims), weights=weights, traits=traits)
+
+
+def stack_dims(
+    stack: Stack,
+    width: int,
+    vocab: int,
+    max_positions: int | None,
+    *,
+    tied: bool = True,
+    kv_heads: int = 0,
+) -> Dims:
+    """The sizes of one side as those of a model."""
+    return Dims(
+        layers=stack.layers,
+        hidden=width,
+        heads=stack.heads,
+        kv_heads=kv_heads or stack.heads,
+        head_dim=stack.head_dim,
+        intermediate=stack.ffn,
+        vocab=vocab,
+        max_positions=max_positions,
+        tied=tied,
     )

@@ -7,16 +7,12 @@ from app.core.inventory import Part, Split, Weight
 from app.core.model import ModelShape
 from app.resolve.architectures import family
 from app.resolve.architectures.blocks_encoder import array, conv, layer_norm
-from app.resolve.architectures.blocks_seq2seq import (
-    ENCODER_DECODER,
-    Stack,
-    attention_weights,
-    seq2seq_shape,
-)
+from app.resolve.architectures.blocks_seq2seq import Stack, attention_weights, seq2seq_shape
 from app.resolve.architectures.common_shape import read_dims
 from app.resolve.architectures.common_weights import linear, vector
 from app.resolve.architectures.fields import MAX_LAYERS, Config
 from app.resolve.architectures.multimodal import MULTIMODAL, filled
+from app.resolve.architectures.task_heads import ENCODER_DECODER
 
 AUDIO = Part.AUDIO
 ENCODER: Mapping[str, Any] = {

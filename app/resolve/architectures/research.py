@@ -24,6 +24,7 @@ from app.resolve.architectures.llama_like import (
     llama_like,
     window_size,
 )
+from app.resolve.architectures.task_heads import ends
 
 NANOCHAT = Names(norms=(), norm="", mlp=("fc1", "fc2"))
 CTRL = Names(
@@ -258,13 +259,12 @@ def modernbert_decoder(config: Config) -> ModelShape:
     pattern = [index % period != 0 for index in range(dims.layers)]
     norm_bias = config.boolean("norm_bias", default=False)
     at = MODERNBERT_DECODER.at(config)
-    dense = linear(
-        config.prefix + "lm_head.dense",
-        dims.hidden,
-        dims.hidden,
-        part=Part.OTHER,
-        bias=config.boolean("classifier_bias", default=False),
-    )
+    bias = config.boolean("classifier_bias", default=False)
+    head = config.prefix + "lm_head"
+    before_words = [
+        linear(f"{head}.dense", dims.hidden, dims.hidden, part=Part.OTHER, bias=bias),
+        vector(f"{head}.norm", dims.hidden, bias=norm_bias),
+    ]
     return llama_like(
         config,
         dims,
@@ -275,8 +275,7 @@ def modernbert_decoder(config: Config) -> ModelShape:
         norm_bias=norm_bias,
         head_bias=config.boolean("decoder_bias", default=True),
         extra=[
-            dense,
-            vector(config.prefix + "lm_head.norm", dims.hidden, bias=norm_bias),
+            *(() if ends(config, "Model") else before_words),
             vector(config.prefix + "model.embeddings.norm", dims.hidden, bias=norm_bias),
             vector(f"{at}.attn_norm", dims.hidden, layers=range(1, dims.layers), bias=norm_bias),
         ],

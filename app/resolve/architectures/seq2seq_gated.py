@@ -8,24 +8,27 @@ from app.core.inventory import Part, Split, Weight
 from app.core.model import LayerGroup, ModelShape
 from app.resolve.architectures import family
 from app.resolve.architectures.blocks_encoder import conv, encoder_layers, layer_norm
-from app.resolve.architectures.blocks_seq2seq import ENCODER_DECODER, attention_weights
+from app.resolve.architectures.blocks_seq2seq import attention_weights, encoder_shape, has_sides
 from app.resolve.architectures.common_shape import Dims, model_shape
 from app.resolve.architectures.common_weights import attention, gated_mlp, linear, norms, vector
 from app.resolve.architectures.fields import MAX_LAYERS, Config
 from app.resolve.architectures.gemma import gemma2_dims
 from app.resolve.architectures.llama_like import every_nth_full, layer_windows, window_size
 from app.resolve.architectures.multimodal import MULTIMODAL
+from app.resolve.architectures.task_heads import ENCODER_DECODER
 
 LONGEST_INPUT = "the encoder's input is taken at its longest, {tokens} tokens"
 QKVO = ("q_proj", "k_proj", "v_proj", "o_proj")
 
 
-@family("t5gemma", architectures=("T5GemmaForConditionalGeneration",))
+@family("t5gemma", architectures=("T5GemmaForConditionalGeneration", "T5GemmaEncoderModel"))
 def t5gemma(config: Config) -> ModelShape:
     """Gemma 2 on both sides: decoder layers window or keep their own tokens in turn, and keep the
-    encoder's output. Defaults: T5GemmaModuleConfig.
+    encoder's output; some classes are the encoder alone. Defaults: T5GemmaModuleConfig.
     """
     encoder = gemma2_dims(config.section("encoder"))
+    if not (has_sides(config)[1] and config.boolean("is_encoder_decoder", default=True)):
+        return encoder_shape(config, encoder, _stack("encoder", encoder))
     section = config.section("decoder")
     decoder = gemma2_dims(section)
     windows = layer_windows(

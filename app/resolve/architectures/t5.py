@@ -7,9 +7,18 @@ from app.core.inventory import Part, Split, Weight
 from app.core.model import ModelShape
 from app.resolve.architectures import family
 from app.resolve.architectures.blocks_encoder import array
-from app.resolve.architectures.blocks_seq2seq import Stack, attention_weights, seq2seq_shape
+from app.resolve.architectures.blocks_seq2seq import (
+    Stack,
+    attention_weights,
+    encoder_shape,
+    has_sides,
+    sentence_layer,
+    seq2seq_shape,
+    stack_dims,
+)
 from app.resolve.architectures.common_weights import linear, vector
 from app.resolve.architectures.fields import MAX_LAYERS, Config
+from app.resolve.architectures.task_heads import ends
 
 LONGEST_INPUT = "relative positions set no limit to the encoder's input: {tokens} tokens are taken"
 QKVO = ("q", "k", "v", "o")
@@ -41,11 +50,15 @@ CLASSES = {
         "MT5ForConditionalGeneration",
         "UMT5ForConditionalGeneration",
         "T5WithLMHeadModel",
+        "T5EncoderModel",
+        "MT5EncoderModel",
+        "UMT5EncoderModel",
     ),
 )
 def t5(config: Config) -> ModelShape:
     """Every decoder layer caches its tokens and the encoder's output; heads of `d_kv`, no biases,
-    one bias by relative position a stack. Defaults: T5Config, MT5Config, UMT5Config.
+    one bias by relative position a stack. Labels of tokens come from the encoder alone. Defaults:
+    T5Config, MT5Config, UMT5Config.
     """
     own = CLASSES.get(config.text("model_type"), CLASSES["t5"])
     width = config.integer("d_model", default=512)
@@ -71,8 +84,11 @@ def t5(config: Config) -> ModelShape:
     weights = [
         Weight(name="shared", shape=(vocab, width), part=Part.EMBEDDING, split=Split.VOCAB),
         *_stack("encoder", encoder, width, buckets, gated=gated, own=own),
-        *_stack("decoder", decoder, width, buckets, gated=gated, own=own, cross=True),
     ]
+    if not has_sides(config)[1] or ends(config, "ForTokenClassification"):
+        return encoder_shape(config, stack_dims(encoder, width, vocab, tokens), weights)
+    weights += _stack("decoder", decoder, width, buckets, gated=gated, own=own, cross=True)
+    weights += sentence_layer(config, width)
     if not tied:
         weights.append(linear("lm_head", vocab, width, part=Part.HEAD, split=Split.VOCAB))
     return seq2seq_shape(

@@ -5,17 +5,22 @@ from app.core.model import ModelShape
 from app.resolve.architectures import family
 from app.resolve.architectures.blocks_encoder import array, conv
 from app.resolve.architectures.blocks_seq2seq import (
-    ENCODER_DECODER,
     bart_layers,
+    encoder_shape,
+    has_sides,
     read_stack,
     seq2seq_shape,
+    stack_dims,
 )
 from app.resolve.architectures.common_weights import linear, vector
 from app.resolve.architectures.fields import Config
 from app.resolve.architectures.multimodal import MULTIMODAL
+from app.resolve.architectures.task_heads import ENCODER_DECODER, ends, label_count
 
 
-@family("whisper", architectures=("WhisperForConditionalGeneration",))
+@family(
+    "whisper", architectures=("WhisperForConditionalGeneration", "WhisperForAudioClassification")
+)
 def whisper(config: Config) -> ModelShape:
     """Every decoder layer caches its tokens and, once, all `max_source_positions` frames of the
     encoder's output. Keys have no bias. Defaults: WhisperConfig.
@@ -28,6 +33,17 @@ def whisper(config: Config) -> ModelShape:
     frames = config.integer("max_source_positions", default=1500)
     positions = config.integer("max_target_positions", default=448)
     tied = config.boolean("tie_word_embeddings", default=True)
+    listening = [
+        conv("model.encoder.conv1", width, mels, 3, part=Part.OTHER),
+        conv("model.encoder.conv2", width, width, 3, part=Part.OTHER),
+        array("model.encoder.embed_positions", frames, width, part=Part.OTHER),
+        *bart_layers("model.encoder", encoder, width, cross=False, key_bias=False),
+        vector("model.encoder.layer_norm", width, bias=True),
+    ]
+    if ends(config, "ForAudioClassification"):
+        weights = [*listening, *_classifier(config, width, encoder.layers)]
+        return encoder_shape(config, stack_dims(encoder, width, vocab, frames), weights)
+    listens = has_sides(config)[0]
     weights = [
         Weight(
             name="model.decoder.embed_tokens",
@@ -35,15 +51,12 @@ def whisper(config: Config) -> ModelShape:
             part=Part.EMBEDDING,
             split=Split.VOCAB,
         ),
-        conv("model.encoder.conv1", width, mels, 3, part=Part.OTHER),
-        conv("model.encoder.conv2", width, width, 3, part=Part.OTHER),
-        array("model.encoder.embed_positions", frames, width, part=Part.OTHER),
         array("model.decoder.embed_positions", positions, width, part=Part.OTHER),
-        *bart_layers("model.encoder", encoder, width, cross=False, key_bias=False),
         *bart_layers("model.decoder", decoder, width, cross=True, key_bias=False),
-        vector("model.encoder.layer_norm", width, bias=True),
         vector("model.decoder.layer_norm", width, bias=True),
     ]
+    if listens:
+        weights += listening
     if not tied:
         weights.append(linear("proj_out", vocab, width, part=Part.HEAD, split=Split.VOCAB))
     return seq2seq_shape(
@@ -52,8 +65,20 @@ def whisper(config: Config) -> ModelShape:
         weights,
         width=width,
         vocab=vocab,
-        encoder_tokens=frames,
+        encoder_tokens=frames if listens else 0,
         max_positions=positions,
         tied=tied,
         traits=(ENCODER_DECODER, MULTIMODAL),
     )
+
+
+def _classifier(config: Config, width: int, layers: int) -> list[Weight]:
+    """Labels of a sound: of the encoder's output, or of all its layers' weighed."""
+    inner = config.integer("classifier_proj_size", default=256)
+    weights = [
+        linear("projector", inner, width, part=Part.OTHER, bias=True),
+        linear("classifier", label_count(config), inner, part=Part.OTHER, bias=True),
+    ]
+    if config.boolean("use_weighted_layer_sum", default=False):
+        weights.append(vector("layer_weights", layers + 1, part=Part.OTHER))
+    return weights
