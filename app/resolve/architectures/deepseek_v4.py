@@ -35,7 +35,8 @@ def deepseek_v4(config: Config) -> ModelShape:
         vocab=129280,
         max_positions=1048576,
     )
-    sizes = _read_sizes(config, dims)
+    ratios, hashed = _ratios(config, dims.layers), _hash_layers(config, dims.layers)
+    sizes = read_sizes(config, dims, ratios, hashed=hashed)
     modules = mtp_layers(config, dims, default=1)
     per_layer = {ratio: _parts(sizes, ratio) for ratio in set(sizes.ratios)}
     return model_shape(
@@ -48,7 +49,8 @@ def deepseek_v4(config: Config) -> ModelShape:
     )
 
 
-def _read_sizes(config: Config, dims: Dims) -> Sizes:
+def read_sizes(config: Config, dims: Dims, ratios: list[int], *, hashed: int = 0) -> Sizes:
+    """The sizes beyond the common ones, by the defaults of DeepseekV4Config."""
     sizes = Sizes(
         head_dim=dims.head_dim,
         rope=config.integer("qk_rope_head_dim", default=64),
@@ -59,8 +61,8 @@ def _read_sizes(config: Config, dims: Dims) -> Sizes:
         index_heads=config.integer("index_n_heads", default=64),
         index_dim=config.integer("index_head_dim", default=128),
         streams=config.integer("hc_mult", default=4),
-        hashed=_hash_layers(config, dims.layers),
-        ratios=tuple(_ratios(config, dims.layers)),
+        hashed=hashed,
+        ratios=tuple(ratios),
         moe=read_moe(config, experts=256, top_k=6, width=2048, shared=1),
         expert_dtype=_expert_dtype(config),
     )

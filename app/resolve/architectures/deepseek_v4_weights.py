@@ -39,7 +39,7 @@ def v4_weights(prefix: str, dims: Dims, sizes: Sizes, modules: Sequence[int]) ->
     """Every weight; `modules` are the prediction modules."""
     at = prefix + "layers.{layer}"
     layers = dims.all_layers
-    layer = _layer(at, dims, sizes, layers)
+    layer = v4_layer(at, dims, sizes, layers)
     return [
         *vocabulary(dims, prefix=prefix, embed="embed", head="head"),
         *layer,
@@ -51,7 +51,7 @@ def v4_weights(prefix: str, dims: Dims, sizes: Sizes, modules: Sequence[int]) ->
     ]
 
 
-def _layer(at: str, dims: Dims, sizes: Sizes, layers: Sequence[int]) -> list[Weight]:
+def v4_layer(at: str, dims: Dims, sizes: Sizes, layers: Sequence[int]) -> list[Weight]:
     """Attention, experts, norms and the residual streams' mixing of each layer."""
     attn = Part.ATTENTION
     width = dims.heads * sizes.head_dim

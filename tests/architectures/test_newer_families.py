@@ -1,0 +1,165 @@
+"""DeepSeek-V4.1 and Dots 3 Note: published totals, and caches worked out by hand."""
+
+from typing import Any
+
+import pytest
+
+from app.core.cache import (
+    CacheLayout,
+    CompressedLatent,
+    MlaLatent,
+    SparseIndexer,
+    WindowedLatent,
+)
+from app.core.inventory import Part
+from app.core.model import ModelShape
+from app.errors import InputError
+from app.resolve.architectures import shape_from_config
+from app.resolve.architectures.dots3_note import LatentWindow
+
+V41_TEXT = {
+    "vocab_size": 129280,
+    "hidden_size": 5120,
+    "moe_intermediate_size": 2304,
+    "num_hidden_layers": 40,
+    "num_attention_heads": 64,
+    "head_dim": 512,
+    "q_lora_rank": 1280,
+    "o_lora_rank": 1024,
+    "o_groups": 8,
+    "max_position_embeddings": 1048576,
+    "n_routed_experts": 384,
+    "n_shared_experts": 1,
+    "num_experts_per_tok": 6,
+    "compress_ratios": [0, 0] + [2] * 18 + [1] * 20 + [0] * 3,
+    "kv_source_layer_ids": [2, 8, 14, 20],
+    "index_source_layer_ids": [2, 8, 14, 20, 24, 28, 32, 36],
+    "index_n_heads": 32,
+    "engram_layer_ids": [1, 14],
+    "engram_num_embeddings": [384006168, 384016682],
+    "num_nextn_predict_layers": 3,
+    "dspark_target_layer_ids": [37, 38, 39],
+    "dspark_n_routed_experts": 128,
+    "dspark_num_experts_per_tok": 3,
+}
+V41_VISION = {"num_hidden_layers": 32, "hidden_size": 1024, "num_attention_heads": 16}
+V41_TENSORS = 763_205_315_794
+"""deepseek-ai/DeepSeek-V4.1-Flash, `safetensors` of the hub: 2 x 278,585,671,680 numbers of four bits
+in I8, 204,015,223,296 in F8_E4M3, 1,976,441,856 in BF16 and 42,307,282 in F32.
+"""
+
+
+def v41(**text: Any) -> ModelShape:
+    return shape_from_config(
+        {
+            "model_type": "deepseek_v41",
+            "text_config": V41_TEXT | text,
+            "vision_config": V41_VISION,
+        }
+    )
+
+
+def dots3(**keys: Any) -> ModelShape:
+    return shape_from_config({"model_type": "dots3_note"} | keys)
+
+
+def per_layer(model: ModelShape) -> dict[int, int]:
+    """Layers of each number of bytes a token kept takes."""
+    layers: dict[int, int] = {}
+    for group in model.groups:
+        size = sum(part.bytes_per_token(CacheLayout()) for part in group.parts)
+        layers[size] = layers.get(size, 0) + len(group.layers)
+    return layers
+
+
+def test_deepseek_v41_has_the_published_tensors() -> None:
+    model = v41()
+    assert sum(weight.total for weight in model.weights) == V41_TENSORS
+    # the model card: a backbone of 552B and 196,613,849,600 of n-grams
+    ngrams = (384_006_168 + 384_016_682) * 256
+    assert round((model.parameters.total - ngrams) / 1e9) == 552
+
+
+def test_deepseek_v41_keeps_entries_in_four_layers() -> None:
+    model = v41()
+    windows, pairs, tokens = (group.parts for group in model.groups)
+    assert [len(group.layers) for group in model.groups] == [36, 3, 1]
+    assert windows == (WindowedLatent(window=128, entry_bytes=512 + 16),)
+    assert pairs == (
+        *windows,
+        CompressedLatent(compress_ratio=2, entry_bytes=512 // 2 + 32),
+        CompressedLatent(compress_ratio=2, entry_bytes=128 // 2 + 4, indexer=True),
+        # the pair that is not complete: values and scores of 512 elements in fp32
+        WindowedLatent(window=2, entry_bytes=4 * 2 * 512, compressor=True),
+    )
+    assert tokens == (
+        *windows,
+        CompressedLatent(compress_ratio=1, entry_bytes=512 // 2 + 32),
+        CompressedLatent(compress_ratio=1, entry_bytes=128 // 2 + 4, indexer=True),
+    )
+    # the model card's 890 bytes a token: (288 + 68) x (3 / 2 + 1)
+    grows = [p for g in model.groups for p in g.parts if p.limit is None]
+    counts = [len(g.layers) for g in model.groups for p in g.parts if p.limit is None]
+    each = (p.bytes_per_token(CacheLayout()) / p.stride for p in grows)
+    assert sum(n * size for n, size in zip(counts, each, strict=True)) == 890
+    assert [(g.layers, g.parts) for g in model.draft_groups] == [
+        ((layer,), windows) for layer in (40, 41, 42)
+    ]
+
+
+def test_deepseek_v41_reads_a_row_of_ngrams_a_head_and_length() -> None:
+    tables = [w for w in v41().weights if w.name.endswith("engram.embed")]
+    assert [w.active for w in tables] == [(4 - 1) * 8] * 2  # 2-, 3- and 4-grams, 8 heads
+    assert {w.part for w in tables} == {Part.EMBEDDING}
+
+
+@pytest.mark.parametrize("missing", ["hidden_size", "compress_ratios", "kv_source_layer_ids"])
+def test_deepseek_v41_has_no_default_sizes(missing: str) -> None:
+    text = {key: value for key, value in V41_TEXT.items() if key != missing}
+    with pytest.raises(InputError, match=missing):
+        shape_from_config({"model_type": "deepseek_v41", "text_config": text})
+
+
+@pytest.mark.parametrize(
+    "keys", [{"engram_num_embeddings": [5]}, {"compress_ratios": [3] * 40}, {"head_dim": None}]
+)
+def test_deepseek_v41_refuses_impossible_sizes(keys: dict[str, Any]) -> None:
+    with pytest.raises(InputError):
+        v41(**keys)
+
+
+def test_dots3_note_keeps_latents_in_and_out_of_windows() -> None:
+    # layers 0, 1 and then each fourth from 5 to 45 are full: 2 + 11 of 46
+    model = dots3()
+    assert per_layer(model) == {2 * (512 + 64) + 128 + 4: 13, 2 * (1024 + 64): 33}
+    full, windowed = model.groups
+    assert full.parts == (
+        MlaLatent(kv_lora_rank=512, qk_rope_head_dim=64),
+        SparseIndexer(index_head_dim=128, quantised=True),
+    )
+    assert windowed.parts == (LatentWindow(window=512, width=1024 + 64),)
+    assert (full.num_attention_heads, windowed.num_attention_heads) == (128, 64)
+
+
+def test_dots3_note_as_published_predicts_a_token_ahead() -> None:
+    # its file has the text model's keys at the top, the window's sizes as swa_*
+    model = dots3(
+        num_hidden_layers=6,
+        sliding_window_size=513,
+        swa_kv_lora_rank=1024,
+        swa_qk_rope_head_dim=32,
+        swa_num_attention_heads=32,
+        layer_types=["full_attention"] * 2 + ["sliding_attention"] * 3 + ["full_attention"],
+        use_dsa=True,
+    )
+    window = LatentWindow(window=513, width=1024 + 32)
+    assert per_layer(model) == {2 * 576 + 132: 3, 2 * (1024 + 32): 3}
+    assert [(g.num_attention_heads, g.parts) for g in model.draft_groups] == [(32, (window,))]
+    assert dots3(layer_types=["full_attention"] * 46, use_dsa=False).groups[0].parts == (
+        MlaLatent(kv_lora_rank=512, qk_rope_head_dim=64),
+    )
+
+
+def test_dots3_note_refuses_kinds_it_does_not_know() -> None:
+    with pytest.raises(InputError, match="layer_types"):
+        dots3(layer_types=["unheard_of"] * 46)
