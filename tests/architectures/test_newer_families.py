@@ -1,4 +1,4 @@
-"""DeepSeek-V4.1 and Dots 3 Note: published totals, and caches worked out by hand."""
+"""DeepSeek-V4.1, Dots 3 Note, Step-5: published totals, and caches worked out by hand."""
 
 from typing import Any
 
@@ -7,7 +7,10 @@ import pytest
 from app.core.cache import (
     CacheLayout,
     CompressedLatent,
+    FullAttention,
     MlaLatent,
+    PooledIndexer,
+    SlidingWindow,
     SparseIndexer,
     WindowedLatent,
 )
@@ -163,3 +166,76 @@ def test_dots3_note_as_published_predicts_a_token_ahead() -> None:
 def test_dots3_note_refuses_kinds_it_does_not_know() -> None:
     with pytest.raises(InputError, match="layer_types"):
         dots3(layer_types=["unheard_of"] * 46)
+
+
+STEP5_TEXT = {
+    "hidden_size": 4096,
+    "intermediate_size": 13824,
+    "num_hidden_layers": 92,
+    "num_attention_heads": 64,
+    "num_attention_groups": 4,
+    "head_dim": 192,
+    "vocab_size": 128896,
+    "moe_num_experts": 352,
+    "moe_top_k": 8,
+    "moe_intermediate_size": 1536,
+    "share_expert_dim": 1536,
+    "moe_layer_list": list(range(3, 91)),
+    "num_nextn_predict_layers": 3,
+    "sliding_window": 512,
+    "layer_types": [
+        "full_attention" if index % 4 == 3 and index < 92 else "sliding_attention"
+        for index in range(95)
+    ],
+    "sparse_config": {"enabled": True, "proxy_dim": 256, "region_block_size": 8},
+}
+STEP5_HUB = 604_339_504_832
+"""rene98c/Step-5-Preview-BF16, `safetensors` of the hub, which adds up whole files. By their headers
+model-00024 holds the first prediction module, layer 92, a second time; beyond that the files have
+one matrix of the vocabulary more than the 2,449 tensors of the index.
+"""
+
+
+def step5(**text: Any) -> ModelShape:
+    return shape_from_config(
+        {"model_type": "step5_vl", "vision_config": {}, "text_config": STEP5_TEXT | text}
+    )
+
+
+def test_step5_has_the_published_tensors() -> None:
+    model = step5()
+    vocabulary = 128896 * 4096
+    # queries and outputs of 64 heads, keys and values of 4, gates, norms
+    attention = 2 * 4096 * 192 * (64 + 4) + 64 * 4096 + 2 * 192
+    module = 2 * 4096**2 + attention + 3 * 4096 * 13824 + vocabulary + 5 * 4096
+    assert model.parameters.by_part[Part.MTP] == 3 * module
+    assert sum(weight.total for weight in model.weights) == STEP5_HUB - module - vocabulary
+
+
+def test_step5_keeps_a_key_for_eight_tokens_in_full_layers() -> None:
+    model = step5()
+    windowed, full = model.groups
+    sizes = {"num_key_value_heads": 4, "head_dim": 192, "v_head_dim": 192}
+    assert windowed.parts == (SlidingWindow(**sizes, window=512),)
+    assert full.layers == tuple(range(3, 92, 4))
+    # 256 numbers of 8 bits; before that key and gate of 256 numbers of 16 bits
+    assert full.parts == (
+        FullAttention(**sizes),
+        PooledIndexer(pool=8, entry_bytes=256, open_token_bytes=2 * 2 * 256),
+    )
+    assert [(g.layers, g.parts) for g in model.draft_groups] == [
+        ((layer,), windowed.parts) for layer in (92, 93, 94)
+    ]
+
+
+def test_step5_without_its_indexer_reads_everything() -> None:
+    model = step5(sparse_config={"enabled": False})
+    assert [len(group.parts) for group in model.groups] == [1, 1]
+    assert "sparse_attention" not in model.traits
+
+
+@pytest.mark.parametrize("missing", ["layer_types", "sparse_config", "moe_num_experts"])
+def test_step5_has_no_default_sizes(missing: str) -> None:
+    text = {key: value for key, value in STEP5_TEXT.items() if key != missing}
+    with pytest.raises(InputError, match=missing):
+        shape_from_config({"model_type": "step5", **text})

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from app.core.cache import CachePart
 from app.core.inventory import Weight
 from app.core.model import LayerGroup, ModelShape
 from app.resolve.architectures.common_shape import Dims, attention_part, model_shape
@@ -13,18 +14,22 @@ from app.resolve.architectures.llama_like import LLAMA, Names
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Kind:
-    """Layers with the same attention: their heads and head sizes (in `dims`), their window."""
+    """Layers with the same attention: their heads and head sizes (in `dims`), their window, what
+    they cache beside it.
+    """
 
     dims: Dims
     layers: tuple[int, ...]
     window: int | None = None
     v_head_dim: int | None = None
+    beside: tuple[CachePart, ...] = ()
 
     @property
     def group(self) -> LayerGroup:
         """What these layers cache."""
         part = attention_part(self.dims, window=self.window, v_head_dim=self.v_head_dim)
-        return LayerGroup(layers=self.layers, parts=(part,), num_attention_heads=self.dims.heads)
+        parts = (part, *self.beside)
+        return LayerGroup(layers=self.layers, parts=parts, num_attention_heads=self.dims.heads)
 
     def at(self, layers: Sequence[int]) -> "Kind":
         """The same attention in other layers."""

@@ -1,8 +1,9 @@
 """Step-3 (one KV head, factorised queries), Step-3.5 and 3.7 (windowed layers, gates on heads)."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from app.core.cache import CachePart
 from app.core.inventory import Part, Split, Weight
 from app.core.model import ModelShape
 from app.resolve.architectures import family
@@ -48,13 +49,13 @@ def step3_text(config: Config) -> ModelShape:
         vocab=128815,
         max_positions=65536,
     )
-    moe = _moe(config, experts=48, top_k=3, width=5120, shared=5120)
+    moe = step_moe(config, experts=48, top_k=3, width=5120, shared=5120)
     at = config.prefix + AT
     layers = dims.all_layers
     q_size = config.integer("share_q_dim", default=2048)
     attn = Part.ATTENTION
     base = f"{at}.self_attn"
-    sparse = _sparse(config, dims.layers, default=range(4, 60))
+    sparse = step_sparse(config, dims.layers, default=range(4, 60))
     return model_shape(
         config,
         dims,
@@ -105,16 +106,34 @@ def step3p5(config: Config) -> ModelShape:
     )
     if not config.has("num_key_value_heads"):
         dims = replace(dims, kv_heads=config.integer("num_attention_groups", default=8))
+    moe = step_moe(config, experts=288, top_k=8, width=1280, shared=1280)
+    sparse = step_sparse(config, dims.layers, default=range(3, dims.layers))
+    return windowed_step(config, dims, moe, sparse)
+
+
+def windowed_step(
+    config: Config,
+    dims: Dims,
+    moe: Moe,
+    sparse: Sequence[bool],
+    *,
+    beside: tuple[CachePart, ...] = (),
+    also: Callable[[Kind], list[Weight]] | None = None,
+    embedded: bool = True,
+) -> ModelShape:
+    """Step-3.5 and what follows it. `beside` is what full layers cache besides K and V, `also` gives
+    further weights of a kind of attention; each prediction module has a head, and where `embedded`
+    an embedding.
+    """
     modules = mtp_layers(config, dims)
-    every = _kinds(config, dims, len(modules))
-    sparse = _sparse(config, dims.layers, default=range(3, dims.layers))
-    moe = _moe(config, experts=288, top_k=8, width=1280, shared=1280)
+    every = _kinds(config, dims, len(modules), beside)
     at = config.prefix + AT
     gated = config.boolean("use_head_wise_attn_gate", "gating", default=True)
     bias = config.boolean("attention_bias", default=False)
 
-    def gate(kind: Kind) -> list[Weight]:
-        return [head_gate(at, kind.dims, kind.layers)] if gated else []
+    def own(kind: Kind) -> list[Weight]:
+        gates = [head_gate(at, kind.dims, kind.layers)] if gated else []
+        return [*gates, *(also(kind) if also else ())]
 
     drafting = [
         kind.at(tuple(dims.layers + index for index in kind.layers))
@@ -125,7 +144,12 @@ def step3p5(config: Config) -> ModelShape:
         *norms(at, dims.hidden, modules, "input_layernorm", "post_attention_layernorm"),
     ]
     for kind in drafting:
-        block += [*kind_attention(at, kind, qkv_bias=bias, qk_norm=True), *gate(kind)]
+        block += [*kind_attention(at, kind, qkv_bias=bias, qk_norm=True), *own(kind)]
+    if not embedded:
+        head = f"{at}.transformer.shared_head.output"
+        block.append(
+            linear(head, dims.vocab, dims.hidden, part=Part.MTP, layers=modules, split=Split.VOCAB)
+        )
     return mixed_decoder(
         config,
         dims,
@@ -133,18 +157,20 @@ def step3p5(config: Config) -> ModelShape:
         _mlps(at, dims, moe, sparse, corrected=True),
         qkv_bias=bias,
         qk_norm=True,
-        per_kind=gate,
-        extra=mtp_module(at, dims, modules, block),
+        per_kind=own,
+        extra=mtp_module(at, dims, modules, block, vocabulary=embedded),
         draft_groups=tuple(every[module].at((module,)).group for module in modules),
+        traits=("sparse_attention",) if beside else (),
     )
 
 
-def _kinds(config: Config, dims: Dims, modules: int) -> list[Kind]:
+def _kinds(config: Config, dims: Dims, modules: int, beside: tuple[CachePart, ...]) -> list[Kind]:
     """The attention of each layer and prediction module; lists run on into the modules."""
-    full = Kind(dims=dims, layers=())
+    full = Kind(dims=dims, layers=(), beside=beside)
     other = config.section(OTHER)
     heads = config.integer(
         "num_sliding_attention_heads",
+        "swa_num_attention_heads",
         default=other.integer("num_attention_heads", default=dims.heads),
     )
     sliding = Kind(dims=replace(dims, heads=heads), layers=(), window=window_size(config))
@@ -158,7 +184,15 @@ def _kinds(config: Config, dims: Dims, modules: int) -> list[Kind]:
     return [sliding if kind in SLIDING else full for kind in every[: dims.layers + modules]]
 
 
-def _moe(config: Config, *, experts: int, top_k: int, width: int, shared: int) -> Moe:
+def step_moe(
+    config: Config,
+    *,
+    experts: int | None = None,
+    top_k: int | None = None,
+    width: int | None = None,
+    shared: int | None = None,
+) -> Moe:
+    """The routed experts and the shared one; keyword arguments are the class defaults."""
     return Moe(
         num_experts=config.integer(
             "moe_num_experts", "n_routed_experts", "num_experts", default=experts
@@ -169,14 +203,14 @@ def _moe(config: Config, *, experts: int, top_k: int, width: int, shared: int) -
     )
 
 
-def _sparse(config: Config, layers: int, *, default: Sequence[int]) -> list[bool]:
-    """Routed layers: `mlp_layer_types`, the indices in `moe_layers_enum` ("4,5,6" or a list), or
-    the class's own.
+def step_sparse(config: Config, layers: int, *, default: Sequence[int]) -> list[bool]:
+    """Routed layers: `mlp_layer_types`, the indices in `moe_layers_enum` ("4,5,6" or a list) or
+    `moe_layer_list`, or the class's own.
     """
     types = config.texts("mlp_layer_types")
     if types is not None:
         return [kind == "sparse" for kind in config.per_layer(types, "mlp_layer_types", layers)]
-    name = "moe_layers_enum"
+    name = "moe_layers_enum" if config.has("moe_layers_enum") else "moe_layer_list"
     stated = config.get(name)
     if stated is None:
         routed = set(default)

@@ -27,13 +27,13 @@ def step3p7(config: Config) -> ModelShape:
     nested = config.has("text_config")
     section = config.section("text_config") if nested else config.overlay(vocab_size=None)
     text = step3p5(Config({**section.data, "model_type": "step3p5"}, path=section.path))
-    vision = config.section("vision_config")
-    bias = config.boolean("projector_bias", default=False)
-    return multimodal(config, text, _vision(vision, text.hidden_size, projector_bias=bias))
+    return multimodal(config, text, perception(config, text.hidden_size))
 
 
-def _vision(config: Config, text_width: int, *, projector_bias: bool) -> list[Weight]:
+def perception(model: Config, text_width: int) -> list[Weight]:
     """A ViT with layer scales, two strided convolutions and a projector."""
+    config = model.section("vision_config")
+    projector_bias = model.boolean("projector_bias", default=False)
     tower = read_tower(config, layers=47, hidden=1536, heads=16, intermediate=8960, image=728)
     width = int(tower.hidden * config.number("mlp_ratio", default=MLP_RATIO, maximum=64.0))
     at = "vision_model"
