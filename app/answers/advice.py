@@ -82,19 +82,10 @@ class Advisor:
         if not found:
             return None
         best = max(found, key=lambda size: found[size])
-        return self._changed(here, "more_gpus", {"tensor_parallel_size": best})
+        return _better(here, "more_gpus", {"tensor_parallel_size": best}, found[best])
 
     def _changed(self, here: Fit, action: Tried, change: Change) -> Advice | None:
-        found = self._found_with(here.context, change)
-        if found <= (here.served or 0):
-            return None
-        said = " and ".join(f"{name}={value}" for name, value in change.items())
-        return Advice(
-            action=action,
-            change=change,
-            max_concurrency=found,
-            detail=f"With {said}: {_fit(found)}.",
-        )
+        return _better(here, action, change, self._found_with(here.context, change))
 
     def _found_with(self, context: int, change: Change) -> int:
         """Whole sequences with some request fields changed, 0 where that can't be."""
@@ -104,6 +95,19 @@ class Advisor:
         except InputError:
             return 0
         return found.served or 0
+
+
+def _better(here: Fit, action: Tried, change: Change, found: int) -> Advice | None:
+    """The change as advice, where it holds more than what was asked does."""
+    if found <= (here.served or 0):
+        return None
+    said = " and ".join(f"{name}={value}" for name, value in change.items())
+    return Advice(
+        action=action,
+        change=change,
+        max_concurrency=found,
+        detail=f"With {said}: {_fit(found)}.",
+    )
 
 
 def _fit(count: int) -> str:

@@ -13,6 +13,9 @@ from app.schemas.answer import Step
 from app.schemas.concurrency import BandBytes, MemoryParts
 from app.schemas.request import BudgetedRequest
 
+_ACTIVATIONS = f"{DEFAULT_ACTIVATION_BYTES / 1e9:g} GB per GPU are kept for activations"
+_OVERHEAD = f"{DEFAULT_OVERHEAD_BYTES / 1e9:g} GB per GPU are kept for framework overhead"
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Budgets:
@@ -101,15 +104,15 @@ def budgets_of(
         return _of_engine(request, deployment, context)
     if given is not None:
         return Budgets(per_stage=(given,) * len(stages))
-    notes: list[str] = []
-    activation, overhead = 0, node_overhead_per_gpu or 0
+    notes: tuple[str, ...] = ()
     if node_overhead_per_gpu is None:
-        activation = _headroom(
-            request.activation_bytes, DEFAULT_ACTIVATION_BYTES, "activations", notes
-        )
-        overhead = _headroom(
-            request.overhead_bytes, DEFAULT_OVERHEAD_BYTES, "framework overhead", notes
-        )
+        activation, overhead = request.activation_bytes, request.overhead_bytes
+        if activation is None:
+            activation, notes = DEFAULT_ACTIVATION_BYTES, (_ACTIVATIONS,)
+        if overhead is None:
+            overhead, notes = DEFAULT_OVERHEAD_BYTES, (*notes, _OVERHEAD)
+    else:
+        activation, overhead = 0, node_overhead_per_gpu
     parts = tuple(
         MemoryBudget(
             gpu_memory_bytes=gpu.memory_bytes,
@@ -122,7 +125,7 @@ def budgets_of(
     return Budgets(
         per_stage=tuple(part.kv_budget_bytes for part in parts),
         parts=parts,
-        assumptions=tuple(notes),
+        assumptions=notes,
     )
 
 
@@ -154,10 +157,3 @@ def _undrafted(request: BudgetedRequest) -> tuple[str, ...]:
     if request.engine != "vllm" or request.draft_model is None:
         return ()
     return (f"the cache's budget is given: nothing of it is counted for {request.draft_model}",)
-
-
-def _headroom(value: int | None, default: int, what: str, notes: list[str]) -> int:
-    if value is not None:
-        return value
-    notes.append(f"{default / 1e9:g} GB per GPU are kept for {what}")
-    return default

@@ -1,10 +1,11 @@
 """`/concurrency`: formulas (4) and (5), or an engine's blocks, and advice where too little fits."""
 
 from app.answers.advice import Advisor
-from app.answers.deployment import contexts_asked, engine_length, gpu_ref, model_ref
+from app.answers.deployment import contexts_asked, engine_length
 from app.answers.engine import version_notes
 from app.answers.kv import kv_steps, per_gpu_steps
 from app.answers.room import EngineRoom, Fit, Room, room_of
+from app.answers.rows import gpu_ref
 from app.answers.steps import n, step
 from app.resolve.gpu import ResolvedGpu
 from app.resolve.model import ResolvedModel
@@ -45,7 +46,7 @@ def concurrency_answer(
     served = here.served
     enough = served is None or served >= request.batch
     return ConcurrencyAnswer(
-        model=model_ref(model),
+        model=deployment.placed.model_ref,
         gpu=gpu_ref(deployment.gpu),
         assumptions=[*deployment.assumptions, *notes, *budgets.assumptions],
         steps=_steps(room, here) if request.explain else None,

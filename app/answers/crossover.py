@@ -1,16 +1,11 @@
 """`/crossover`: formulas (6) and (7), the curve, and which optimisation pays where."""
 
-from dataclasses import dataclass
+from functools import lru_cache
 
-from app.answers.deployment import (
-    Deployment,
-    contexts_asked,
-    deploy,
-    gpu_ref,
-    model_ref,
-    step_weights_of,
-)
+from app.answers.deployment import Deployment, contexts_asked, deploy
 from app.answers.kv import kv_steps
+from app.answers.placement import KEPT, Placement
+from app.answers.rows import gpu_ref
 from app.answers.steps import n, number, step
 from app.core.crossover import (
     crossover_batch,
@@ -20,8 +15,6 @@ from app.core.crossover import (
     quantisation_speedup,
 )
 from app.core.decode import decode_bytes_per_step, inter_token_seconds, step_seconds
-from app.core.kv import KvProfile
-from app.core.weights import StepWeights
 from app.errors import InputError
 from app.resolve.gpu import ResolvedGpu, bandwidth_of
 from app.resolve.model import ResolvedModel
@@ -33,6 +26,7 @@ from app.schemas.crossover import (
     DecodePoint,
     QuantisationSpeedup,
     Regime,
+    RegimeName,
 )
 from app.schemas.request import CrossoverQuery
 
@@ -47,40 +41,6 @@ LONG_DOCUMENTS = (4, 65536)
 """Batch and context of the second: few long documents."""
 
 
-@dataclass(frozen=True, kw_only=True, eq=False, slots=True)
-class Reading:
-    """What decoding reads: on all GPUs of the replica together (`weights`, `profile`), with what
-    ranks repeat counted as often as it is read, and on one of them (`gpu_weights`)."""
-
-    weights: StepWeights
-    profile: KvProfile
-    gpu_weights: StepWeights
-    deployment: Deployment
-
-
-def reading(request: CrossoverQuery, model: ResolvedModel, gpu: ResolvedGpu | None) -> Reading:
-    """What the request's model reads in a step.
-
-    Raises:
-        InputError: on what can't be deployed.
-    """
-    deployment = deploy(request, model, gpu)
-    one = step_weights_of(deployment, request.weight_bytes)
-    gpus = deployment.load.gpus
-    return Reading(
-        weights=one if gpus == 1 else _together(one, deployment, request.weight_bytes),
-        profile=deployment.load.replica_profile,
-        gpu_weights=one,
-        deployment=deployment,
-    )
-
-
-def _together(one: StepWeights, deployment: Deployment, given: int | None) -> StepWeights:
-    if given is not None and deployment.sharding.expert_parallel_size == 1:
-        return one.rescaled(given)
-    return one.times(deployment.load.gpus)
-
-
 def crossover_answer(
     request: CrossoverQuery, model: ResolvedModel, gpu: ResolvedGpu | None
 ) -> CrossoverAnswer:
@@ -89,38 +49,32 @@ def crossover_answer(
     Raises:
         InputError: on what can't be deployed.
     """
-    read = reading(request, model, gpu)
-    deployment = read.deployment
+    deployment = deploy(request, model, gpu)
+    placed = deployment.placed
+    weights, profile = placed.step_weights, placed.replica_profile
     batches, contexts, notes = _asked(request, deployment)
     points = [(batch, context) for batch in batches for context in contexts]
-    yours = points[0]
     answer = CrossoverAnswer(
-        model=model_ref(model),
+        model=placed.model_ref,
         gpu=gpu_ref(deployment.gpu),
-        assumptions=[*deployment.assumptions, *notes, *_assumptions(request, read)],
+        assumptions=[*deployment.assumptions, *notes, *_assumptions(request, deployment)],
         kv_cache_dtype=deployment.layout.attention_dtype.name,
-        weight_bytes=read.weights.all_bytes,
-        kv_bytes_per_token=number(read.profile.bytes_per_token),
-        crossover_token_slots=crossover_token_slots(
-            read.weights.all_bytes, read.profile.bytes_per_token
-        ),
+        weight_bytes=weights.all_bytes,
+        kv_bytes_per_token=number(profile.bytes_per_token),
+        crossover_token_slots=crossover_token_slots(weights.all_bytes, profile.bytes_per_token),
         by_batch=[
-            CrossoverAtBatch(
-                batch=batch, context=crossover_context(read.weights, read.profile, batch)
-            )
+            CrossoverAtBatch(batch=batch, context=crossover_context(weights, profile, batch))
             for batch in batches
         ],
         by_context=[
-            CrossoverAtContext(
-                context=context, batch=crossover_batch(read.weights, read.profile, context)
-            )
+            CrossoverAtContext(context=context, batch=crossover_batch(weights, profile, context))
             for context in contexts
         ],
-        points=[_point(request, read, batch, context) for batch, context in points],
-        regimes=regimes(read, *yours),
+        points=[_point(request, deployment, batch, context) for batch, context in points],
+        regimes=regimes(placed, *points[0]),
     )
     if request.explain:
-        answer.steps = _steps(request, read, answer)
+        answer.steps = _steps(request, deployment, answer)
     return answer
 
 
@@ -149,20 +103,20 @@ def _asked(
     return batches, contexts, notes
 
 
-def _assumptions(request: CrossoverQuery, read: Reading) -> list[str]:
+def _assumptions(request: CrossoverQuery, deployment: Deployment) -> list[str]:
     notes = []
-    load = read.deployment.load
+    load = deployment.load
     if load.gpus > 1:
         notes.append(
             f"bytes are those that the {load.gpus} GPUs of a replica read together; what ranks "
             "repeat (latents, KV heads beyond one a rank) is read by each"
         )
-    if read.weights.routed and request.weight_bytes is None:
+    if deployment.placed.step_weights.routed and request.weight_bytes is None:
         notes.append(
             "routed experts are read as a batch is expected to touch them, E x (1 - (1 - k/E)^B) "
             "under uniform routing; crossover_token_slots counts all of them"
         )
-    if read.deployment.gpu is not None:
+    if deployment.gpu is not None:
         notes.append(
             f"itl_ms expects {request.efficiency:g} of the roofline"
             + (
@@ -175,16 +129,30 @@ def _assumptions(request: CrossoverQuery, read: Reading) -> list[str]:
         "regimes compare halving the bits of all weights with halving those of the cache, "
         "recurrent states excepted"
     )
-    limit, longest = read.deployment.shape.longest_context, LONG_DOCUMENTS[1]
+    limit, longest = deployment.shape.longest_context, LONG_DOCUMENTS[1]
     if limit is not None and limit < longest:
         notes.append(f"long documents are cut to the model's own maximum of {limit} tokens")
     return notes
 
 
-def _point(request: CrossoverQuery, read: Reading, batch: int, context: int) -> DecodePoint:
-    weight_bytes = read.weights.bytes_for(batch)
-    kv_bytes = read.profile.total_bytes(context, batch)
-    point = DecodePoint(
+def _point(
+    request: CrossoverQuery, deployment: Deployment, batch: int, context: int
+) -> DecodePoint:
+    weight_bytes = deployment.placed.step_weights.bytes_for(batch)
+    kv_bytes = deployment.placed.replica_profile.total_bytes(context, batch)
+    step_ms = itl_ms = tokens_per_s = expected_tokens_per_s = None
+    if deployment.gpu is not None:
+        on_gpu = _gpu_bytes(deployment, batch, context)
+        roofline = step_seconds(on_gpu, bandwidth_of(deployment.gpu)) * len(deployment.load.stages)
+        expected = inter_token_seconds(
+            roofline,
+            efficiency=request.efficiency,
+            tp_overhead=request.tp_overhead,
+            tensor_parallel_size=request.tensor_parallel_size,
+        )
+        step_ms, itl_ms = roofline * 1000, expected * 1000
+        tokens_per_s, expected_tokens_per_s = batch / roofline, batch / expected
+    return DecodePoint(
         batch=batch,
         context=context,
         weight_bytes=weight_bytes,
@@ -192,74 +160,69 @@ def _point(request: CrossoverQuery, read: Reading, batch: int, context: int) -> 
         step_bytes=weight_bytes + kv_bytes,
         kv_to_weight_ratio=kv_bytes / weight_bytes,
         dominated_by=dominance(weight_bytes, kv_bytes).value,
+        step_ms=step_ms,
+        itl_ms=itl_ms,
+        tokens_per_s=tokens_per_s,
+        expected_tokens_per_s=expected_tokens_per_s,
     )
-    gpu = read.deployment.gpu
-    if gpu is not None:
-        load = read.deployment.load
-        on_gpu = _gpu_bytes(read, batch, context)
-        roofline = step_seconds(on_gpu, bandwidth_of(gpu)) * len(load.stages)
-        expected = inter_token_seconds(
-            roofline,
-            efficiency=request.efficiency,
-            tp_overhead=request.tp_overhead,
-            tensor_parallel_size=request.tensor_parallel_size,
-        )
-        point.step_ms = roofline * 1000
-        point.itl_ms = expected * 1000
-        point.tokens_per_s = batch / roofline
-        point.expected_tokens_per_s = batch / expected
-    return point
 
 
-def regimes(read: Reading, batch: int, context: int) -> list[Regime]:
+def regimes(placed: Placement, batch: int, context: int) -> list[Regime]:
     """Short chat, long documents and the caller's own: what dominates and what to quantise."""
-    limit = read.deployment.shape.longest_context
-    long_batch, long_context = LONG_DOCUMENTS
-    named = (
-        ("short_chat", *SHORT_CHAT),
-        ("long_documents", long_batch, min(long_context, limit or long_context)),
-        ("yours", batch, context),
+    usual = _kept_regimes if placed.model.id is not None else _usual_regimes
+    return [*usual(placed), _regime(placed, "yours", batch, context)]
+
+
+def _usual_regimes(placed: Placement) -> tuple[Regime, Regime]:
+    limit = placed.shape.longest_context
+    batch, context = LONG_DOCUMENTS
+    return (
+        _regime(placed, "short_chat", *SHORT_CHAT),
+        _regime(placed, "long_documents", batch, min(context, limit or context)),
     )
-    return [_regime(read, name, b, c) for name, b, c in named]
 
 
-def _regime(read: Reading, name: str, batch: int, context: int) -> Regime:
-    kept = read.profile.state_bytes * batch
-    weight_bytes = read.weights.bytes_for(batch)
-    kv_bytes = read.profile.total_bytes(context, batch)
+_kept_regimes = lru_cache(maxsize=KEPT)(_usual_regimes)
+
+
+def _regime(placed: Placement, name: RegimeName, batch: int, context: int) -> Regime:
+    kept = placed.replica_profile.state_bytes * batch
+    weight_bytes = placed.step_weights.bytes_for(batch)
+    kv_bytes = placed.replica_profile.total_bytes(context, batch)
     speedup = quantisation_speedup(
         weight_bytes=weight_bytes,
         kv_bytes=kv_bytes,
         quantised_weight_bytes=weight_bytes // 2,
         quantised_kv_bytes=kept + (kv_bytes - kept) // 2,
     )
-    return Regime.model_validate(
-        {
-            "name": name,
-            "batch": batch,
-            "context": context,
-            "dominated_by": dominance(weight_bytes, kv_bytes).value,
-            "prioritise": speedup.prioritise,
-            "speedup": QuantisationSpeedup(
-                weight_quantisation=speedup.weight_quantisation,
-                kv_quantisation=speedup.kv_quantisation,
-            ),
-        }
+    return Regime(
+        name=name,
+        batch=batch,
+        context=context,
+        dominated_by=dominance(weight_bytes, kv_bytes).value,
+        prioritise=speedup.prioritise,
+        speedup=QuantisationSpeedup(
+            weight_quantisation=speedup.weight_quantisation,
+            kv_quantisation=speedup.kv_quantisation,
+        ),
     )
 
 
-def _steps(request: CrossoverQuery, read: Reading, answer: CrossoverAnswer) -> list[Step]:
+def _steps(request: CrossoverQuery, deployment: Deployment, answer: CrossoverAnswer) -> list[Step]:
     """The curve at the first batch and context, and the first point's decode step."""
     point = answer.points[0]
     batch, context = point.batch, point.context
-    lines = kv_steps(read.deployment, context)
-    weight_bytes, per_token = read.weights.all_bytes, read.profile.bytes_per_token
-    if read.deployment.load.gpus > 1:
+    lines = kv_steps(deployment, context)
+    weight_bytes, per_token = (
+        deployment.placed.step_weights.all_bytes,
+        deployment.placed.replica_profile.bytes_per_token,
+    )
+    if deployment.load.gpus > 1:
         lines.append(
             step(
                 "kv_bytes_per_token on all GPUs",
                 "what one token adds on each GPU, summed",
-                f"{read.deployment.load.gpus} GPUs",
+                f"{deployment.load.gpus} GPUs",
                 number(per_token),
                 "bytes per token",
             )
@@ -282,22 +245,22 @@ def _steps(request: CrossoverQuery, read: Reading, answer: CrossoverAnswer) -> l
         step(
             f"crossover batch at context {context}",
             "the batch whose cache equals the weights read",
-            f"weights read / {n(read.profile.bytes_per_sequence(context))}",
+            f"weights read / {n(deployment.placed.replica_profile.bytes_per_sequence(context))}",
             answer.by_context[0].batch,
             "sequences",
         ),
         step(
             "step_bytes",
             "weight_bytes + kv_bytes_per_sequence x batch",
-            f"{n(point.weight_bytes)} + {n(read.profile.bytes_per_sequence(context))} x {n(batch)}",
+            f"{n(point.weight_bytes)} + {n(deployment.placed.replica_profile.bytes_per_sequence(context))} x {n(batch)}",
             point.step_bytes,
         ),
     ]
-    gpu = read.deployment.gpu
+    gpu = deployment.gpu
     if gpu is None or point.step_ms is None or point.itl_ms is None:
         return lines
-    load = read.deployment.load
-    on_gpu, bandwidth = _gpu_bytes(read, batch, context), bandwidth_of(gpu)
+    load = deployment.load
+    on_gpu, bandwidth = _gpu_bytes(deployment, batch, context), bandwidth_of(gpu)
     stages = f" x {len(load.stages)}" if len(load.stages) > 1 else ""
     overhead = f" x (1 + {request.tp_overhead:g})" if request.tensor_parallel_size > 1 else ""
     return [
@@ -319,8 +282,10 @@ def _steps(request: CrossoverQuery, read: Reading, answer: CrossoverAnswer) -> l
     ]
 
 
-def _gpu_bytes(read: Reading, batch: int, context: int) -> int:
+def _gpu_bytes(deployment: Deployment, batch: int, context: int) -> int:
     """Bytes of a step on the GPU that reads most."""
-    stage = read.deployment.load.fullest_stage(context)
+    stage = deployment.load.fullest_stage(context)
     per_sequence = stage.profile.bytes_per_sequence(context)
-    return decode_bytes_per_step(read.gpu_weights.bytes_for(batch), per_sequence, batch)
+    return decode_bytes_per_step(
+        deployment.placed.gpu_step_weights.bytes_for(batch), per_sequence, batch
+    )

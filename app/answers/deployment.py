@@ -1,34 +1,18 @@
-"""A resolved request as the core takes it: precisions, sharding, and the load on the GPUs."""
+"""A resolved request: the model as placed, on which GPU, and what that takes for granted."""
 
 from dataclasses import dataclass
-from fractions import Fraction
-from functools import lru_cache
+from operator import attrgetter
 
-from app.core.cache import CacheLayout, MlaLatent
-from app.core.engines.vllm_cache_dtype import checkpoint_cache_dtype
+from app.answers.placement import Placement, Placing, place
+from app.core.cache import CacheLayout
 from app.core.hardware import Gpu
-from app.core.load import ReplicaLoad, replica_load
+from app.core.load import ReplicaLoad
 from app.core.model import ModelShape
-from app.core.precision import (
-    BFLOAT16,
-    FLOAT16,
-    FLOAT32,
-    FP8_E4M3,
-    INT4,
-    INT8,
-    NVFP4,
-    Precision,
-    precision,
-)
-from app.core.weights import Sharding, StepWeights, StoredBytes, loaded_bytes, step_weights
+from app.core.weights import Sharding, StoredBytes
 from app.errors import InputError
 from app.resolve.gpu import ResolvedGpu
 from app.resolve.model import ResolvedModel
-from app.resolve.quantization.loading import weight_storage
-from app.schemas.answer import GpuRef, ModelRef
 from app.schemas.request import EngineFields, EngineRequest, ModelFields
-
-KEPT = 1024
 
 _VLLM_ALONE = frozenset(
     {
@@ -66,32 +50,52 @@ _UNHEARD: dict[str, frozenset[str]] = {
 """Fields of a request that an engine of that name does not have."""
 
 
+_PLACED_BY = attrgetter(*Placing._fields[:-2])
+
+
 @dataclass(frozen=True, kw_only=True, eq=False, slots=True)
 class Deployment:
     """A model on GPUs, as asked for.
 
     Attributes:
-        model: The resolved model.
+        placed: The model on the GPUs of one replica.
         gpu: The resolved GPU, or None where the request needs none.
-        layout: Cache precision and tensor parallelism.
-        sharding: How weights are spread.
-        stored: Bytes of a weight as it is loaded.
-        load: Weights and cache on each stage's GPU.
         assumptions: What was taken for granted so far.
     """
 
-    model: ResolvedModel
+    placed: Placement
     gpu: Gpu | None
-    layout: CacheLayout
-    sharding: Sharding
-    stored: StoredBytes
-    load: ReplicaLoad
     assumptions: tuple[str, ...]
+
+    @property
+    def model(self) -> ResolvedModel:
+        """The resolved model."""
+        return self.placed.model
 
     @property
     def shape(self) -> ModelShape:
         """The model's shape."""
-        return self.model.shape
+        return self.placed.model.shape
+
+    @property
+    def layout(self) -> CacheLayout:
+        """Cache precision and tensor parallelism."""
+        return self.placed.layout
+
+    @property
+    def sharding(self) -> Sharding:
+        """How weights are spread."""
+        return self.placed.sharding
+
+    @property
+    def stored(self) -> StoredBytes:
+        """Bytes of a weight as it is loaded."""
+        return self.placed.stored
+
+    @property
+    def load(self) -> ReplicaLoad:
+        """Weights and cache on each stage's GPU."""
+        return self.placed.load
 
 
 def deploy(request: ModelFields, model: ResolvedModel, gpu: ResolvedGpu | None) -> Deployment:
@@ -100,71 +104,14 @@ def deploy(request: ModelFields, model: ResolvedModel, gpu: ResolvedGpu | None) 
     Raises:
         InputError: on a precision or a parallel size that can't be.
     """
-    shape = model.shape
-    computed = _computed_in(request, shape)
-    cache_dtype = attention_precision(request.kv_cache_dtype, shape, computed)
-    layout = CacheLayout(
-        tensor_parallel_size=request.tensor_parallel_size,
-        attention_dtype=cache_dtype,
-        model_dtype=computed,
-    )
-    if gpu is not None and gpu.gpu.mig_profile is not None:
+    placed = place(model, Placing._make((*_PLACED_BY(request), *_expert_ranks(request))))
+    said = _ineffective(request)
+    if gpu is None:
+        return Deployment(placed=placed, gpu=None, assumptions=(*placed.assumptions, *said))
+    if gpu.gpu.mig_profile is not None:
         _check_slice(request)
-    expert_ranks, ranks_an_expert = _expert_ranks(request)
-    sharding = Sharding(
-        tensor_parallel_size=request.tensor_parallel_size,
-        pipeline_parallel_size=request.pipeline_parallel_size,
-        expert_parallel_size=expert_ranks,
-        expert_tensor_parallel_size=ranks_an_expert,
-    )
-    # Inline configs are new shapes each time: keeping their results would only push others out.
-    keep = model.id is not None
-    stored, notes = (_kept_storage if keep else weight_storage)(
-        shape,
-        checkpoint_bytes=model.checkpoint_bytes,
-        total_given=request.weight_bytes is not None,
-        dtype=request.dtype,
-        quantization=request.quantization,
-    )
-    load = (_kept_load if keep else replica_load)(
-        shape,
-        layout,
-        stored,
-        sharding=sharding,
-        decode_context_parallel_size=request.decode_context_parallel_size,
-        weight_bytes=request.weight_bytes,
-    )
-    return Deployment(
-        model=model,
-        gpu=None if gpu is None else gpu.gpu,
-        layout=layout,
-        sharding=sharding,
-        stored=stored,
-        load=load,
-        assumptions=(
-            *model.assumptions,
-            *shape.assumptions,
-            *(() if gpu is None else gpu.assumptions),
-            *notes,
-            *_keeps_nothing(load),
-            *_ineffective(request),
-        ),
-    )
-
-
-def _keeps_nothing(load: ReplicaLoad) -> tuple[str, ...]:
-    """A zero is never left to be wondered at."""
-    if load.whole.terms or load.whole.fixed_bytes:
-        return ()
-    return ("no layer of this model keeps anything between tokens: it encodes, it does not decode",)
-
-
-def _computed_in(request: ModelFields, shape: ModelShape) -> Precision:
-    """What the model computes in: `dtype` where it names a float of 16 bits or more."""
-    if request.dtype in (None, "auto"):
-        return shape.dtype
-    named = precision(request.dtype)
-    return named if named in (FLOAT32, BFLOAT16, FLOAT16) else shape.dtype
+    assumptions = (*placed.assumptions, *gpu.assumptions, *said)
+    return Deployment(placed=placed, gpu=gpu.gpu, assumptions=assumptions)
 
 
 def _check_slice(request: ModelFields) -> None:
@@ -185,9 +132,9 @@ def _ineffective(request: ModelFields) -> list[str]:
         if request.engine == "formula" and "calibration" in request.model_fields_set:
             rule = "is needed beside calibration: what was measured is an engine's"
             raise InputError.of("engine", rule, type="missing")
-        unheard = sorted(request.model_fields_set & _UNHEARD[request.engine])
-        if unheard:
-            notes.append(f"engine={request.engine} takes no account of {', '.join(unheard)}")
+        if unheard := request.model_fields_set & _UNHEARD[request.engine]:
+            named = ", ".join(sorted(unheard))
+            notes.append(f"engine={request.engine} takes no account of {named}")
     if request.data_parallel_size > 1:
         notes.append(
             f"figures are of one of the {request.data_parallel_size} data-parallel ranks, each of "
@@ -216,64 +163,6 @@ def _expert_ranks(request: ModelFields) -> tuple[int, int]:
         rule = f"is 1 or tensor_parallel_size x data_parallel_size ({ranks}) in vLLM"
         raise InputError.of("expert_parallel_size", rule)
     return given, ranks // given if given > 1 else 1
-
-
-def attention_precision(name: str, shape: ModelShape, computed: Precision) -> Precision:
-    """The precision of cached keys and values; `auto` is the checkpoint's own cache scheme, else
-    the precision the model computes in.
-
-    Raises:
-        InputError: on `kv_cache_dtype` for a precision without a known size.
-    """
-    if name == "auto":
-        own = checkpoint_cache_dtype(shape)
-        scheme_for_attention_only = own == "fp8" and _has_latents(shape)
-        return computed if own == "auto" or scheme_for_attention_only else precision(own)
-    return _PACKED.get(name) or precision(name, field="kv_cache_dtype")
-
-
-def _has_latents(shape: ModelShape) -> bool:
-    return any(isinstance(part, MlaLatent) for group in shape.groups for part in group.parts)
-
-
-_PACKED = {
-    "int8_per_token_head": INT8,
-    "int4_per_token_head": INT4,
-    "fp8_per_token_head": FP8_E4M3,
-    "nvfp4_4over6": NVFP4,
-    "fp8_ds_mla": FP8_E4M3,
-    "nvfp4_ds_mla": NVFP4,
-    "turboquant_k8v4": Precision("turboquant_k8v4", Fraction(6)),
-    "turboquant_4bit_nc": Precision("turboquant_4bit_nc", Fraction(4)),
-    "turboquant_k3v4_nc": Precision("turboquant_k3v4_nc", Fraction(7, 2)),
-    "turboquant_3bit_nc": Precision("turboquant_3bit_nc", Fraction(3)),
-    "q8_0": Precision("q8_0", Fraction(17, 2)),
-    "q5_1": Precision("q5_1", Fraction(6)),
-    "q5_0": Precision("q5_0", Fraction(11, 2)),
-    "q4_1": Precision("q4_1", Fraction(5)),
-    "q4_0": Precision("q4_0", Fraction(9, 2)),
-    "iq4_nl": Precision("iq4_nl", Fraction(9, 2)),
-}
-"""vLLM's packed caches by the mean bits of an element, without their scales; what the engine
-reserves for them is worked out in `app.core.engines`, scales included. llama.cpp's by the bits of
-an element in blocks of 32, scales included."""
-
-
-def step_weights_of(deployment: Deployment, weight_bytes: int | None) -> StepWeights:
-    """What a decode step reads on one GPU; a caller's `weight_bytes` rescales the mix."""
-    sized = _kept_step_weights if deployment.model.id else step_weights
-    weights = sized(deployment.shape, deployment.stored, deployment.sharding)
-    if weight_bytes is None:
-        return weights
-    if deployment.sharding.expert_parallel_size > 1:
-        loaded = loaded_bytes(deployment.shape, deployment.stored)
-        return weights.times(Fraction(weight_bytes, max(1, loaded)))
-    return weights.rescaled(-(-weight_bytes // deployment.load.gpus))
-
-
-_kept_storage = lru_cache(maxsize=KEPT)(weight_storage)
-_kept_load = lru_cache(maxsize=KEPT)(replica_load)
-_kept_step_weights = lru_cache(maxsize=KEPT)(step_weights)
 
 
 def contexts_asked(
@@ -309,27 +198,3 @@ def contexts_asked(
 def engine_length(request: EngineRequest) -> int | None:
     """`max_model_len`, where an engine heeds it."""
     return None if request.engine == "formula" else request.max_model_len
-
-
-def model_ref(model: ResolvedModel) -> ModelRef:
-    """The model as every answer repeats it."""
-    return ModelRef(
-        id=model.id,
-        revision=model.revision,
-        architecture=model.shape.architecture,
-        model_type=model.shape.model_type,
-        source=model.source,
-        stale=model.stale,
-    )
-
-
-def gpu_ref(gpu: Gpu | None) -> GpuRef | None:
-    """The GPU as every answer repeats it."""
-    if gpu is None:
-        return None
-    return GpuRef(
-        id=gpu.id,
-        name=gpu.name,
-        memory_bytes=gpu.memory_bytes or None,
-        memory_bandwidth_bytes_per_s=gpu.memory_bandwidth_bytes_per_s,
-    )

@@ -5,7 +5,8 @@ from fractions import Fraction
 from functools import lru_cache
 from math import lcm
 
-from app.answers.deployment import KEPT, Deployment
+from app.answers.deployment import Deployment
+from app.answers.placement import KEPT
 from app.answers.steps import n, step
 from app.core.engines.vllm import VERSION, VllmArguments, VllmPlan, plan_cache
 from app.core.engines.vllm_defaults import check_method

@@ -4,9 +4,10 @@ from dataclasses import dataclass, fields
 from fractions import Fraction
 from functools import lru_cache
 
-from app.answers.deployment import KEPT, Deployment
+from app.answers.deployment import Deployment
 from app.answers.drafting import beside_draft, draft_of
 from app.answers.engine import Reserve, engine_shape, reserve
+from app.answers.placement import KEPT
 from app.core.cache import MlaLatent
 from app.core.decode import decimal
 from app.core.engines import llama_cpp, sglang, tensorrt_llm

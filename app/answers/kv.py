@@ -2,31 +2,18 @@
 
 from fractions import Fraction
 
-from app.answers.deployment import (
-    Deployment,
-    contexts_asked,
-    deploy,
-    engine_length,
-    gpu_ref,
-    model_ref,
-)
+from app.answers.deployment import Deployment, contexts_asked, deploy, engine_length
 from app.answers.engine import Reserve, reserve
 from app.answers.engine_budgets import check_engine_cache
+from app.answers.rows import gpu_ref, one_gpu
 from app.answers.steps import n, number, step
 from app.core.cache import CacheLayout, CachePart, FullAttention, MlaLatent, SlidingWindow
-from app.core.inventory import Part
 from app.core.kv import KvProfile
-from app.core.model import ModelShape
-from app.core.precision import BFLOAT16, FLOAT32, FP8_E4M3, INT4, INT8, MXFP4, NVFP4
-from app.core.weights import weights_at_precision
 from app.resolve.gpu import ResolvedGpu
 from app.resolve.model import ResolvedModel
 from app.schemas.answer import Step
-from app.schemas.kv import KvAnswer, KvAtContext, KvSegment, LayerRow, Parameters, PerGpuKv
+from app.schemas.kv import KvAnswer, KvAtContext, PerGpuKv
 from app.schemas.request import KvQuery
-
-_AT_PRECISIONS = (FLOAT32, BFLOAT16, FP8_E4M3, INT8, INT4, NVFP4, MXFP4)
-_PRECISION_NAMES = {FP8_E4M3.name: "fp8"}
 
 
 def kv_answer(request: KvQuery, model: ResolvedModel, gpu: ResolvedGpu | None) -> KvAnswer:
@@ -53,12 +40,12 @@ def kv_answer(request: KvQuery, model: ResolvedModel, gpu: ResolvedGpu | None) -
 
 
 def _content(request: KvQuery, deployment: Deployment, context: int) -> KvAnswer:
-    load, shape = deployment.load, deployment.shape
+    placed, load = deployment.placed, deployment.load
     whole = load.whole
     rank = load.fullest_stage(context).profile
     contexts = list(dict.fromkeys([context, *request.contexts]))
     return KvAnswer(
-        model=model_ref(deployment.model),
+        model=placed.model_ref,
         gpu=gpu_ref(deployment.gpu),
         assumptions=[],
         steps=_steps(deployment, context, request.batch) if request.explain else None,
@@ -75,8 +62,8 @@ def _content(request: KvQuery, deployment: Deployment, context: int) -> KvAnswer
             kv_bytes_total=rank.total_bytes(context, request.batch),
             state_bytes_per_sequence=rank.state_bytes,
         ),
-        segments=_segments(whole),
-        layers=layer_rows(deployment),
+        segments=placed.segments,
+        layers=placed.layers,
         by_context=[
             KvAtContext(
                 context=at,
@@ -85,9 +72,9 @@ def _content(request: KvQuery, deployment: Deployment, context: int) -> KvAnswer
             )
             for at in contexts
         ],
-        parameters=parameter_counts(shape),
+        parameters=placed.parameters,
         weight_bytes=load.weight_bytes,
-        weight_bytes_by_dtype=weight_bytes_by_dtype(shape.parameters.total),
+        weight_bytes_by_dtype=placed.weight_bytes_by_dtype,
     )
 
 
@@ -149,77 +136,9 @@ def _reserve_steps(held: Reserve, answer: KvAnswer, batch: int) -> list[Step]:
     return lines
 
 
-def parameter_counts(shape: ModelShape) -> Parameters:
-    """Parameters in total, active, and by part."""
-    counted = shape.parameters
-    return Parameters(
-        total=counted.total,
-        active=counted.active,
-        embedding=counted.by_part.get(Part.EMBEDDING, 0),
-        by_part={part.value: count for part, count in counted.by_part.items()},
-    )
-
-
-def weight_bytes_by_dtype(parameters: int) -> dict[str, int]:
-    """Every parameter at each precision; real quantised checkpoints leave some parts wider."""
-    return {
-        _PRECISION_NAMES.get(dtype.name, dtype.name): weights_at_precision(parameters, dtype)
-        for dtype in _AT_PRECISIONS
-    }
-
-
-def layer_rows(deployment: Deployment) -> list[LayerRow]:
-    """One row a kind of part, like parts of all layers together."""
-    layout = _one_gpu(deployment.layout)
-    counts: dict[CachePart, int] = {}
-    empty = 0
-    for group in deployment.shape.groups:
-        empty += 0 if group.parts else group.count
-        for part in group.parts:
-            counts[part] = counts.get(part, 0) + group.count
-    rows = [_row(part, count, layout) for part, count in counts.items()]
-    if empty:
-        rows.append(LayerRow(kind="none", layers=empty, bytes_per_token=0, fixed_bytes=0))
-    return rows
-
-
-def _row(part: CachePart, layers: int, layout: CacheLayout) -> LayerRow:
-    # What never grows (an encoder's keys) has its bytes under `fixed_bytes` alone.
-    grown = Fraction(0 if part.limit == 0 else part.bytes_per_token(layout), part.stride)
-    row = LayerRow(
-        kind=part.kind,
-        layers=layers,
-        bytes_per_token=number(grown),
-        fixed_bytes=part.fixed_bytes(layout),
-        window=part.limit or None,
-    )
-    if isinstance(part, FullAttention):
-        row.kv_heads = part.num_key_value_heads
-        row.head_dim = part.head_dim
-        row.v_head_dim = part.v_head_dim
-    elif isinstance(part, MlaLatent):
-        row.kv_heads, row.head_dim = 1, part.kv_lora_rank + part.qk_rope_head_dim
-    return row
-
-
-def _segments(profile: KvProfile) -> list[KvSegment]:
-    return [
-        KvSegment(
-            from_context=segment.from_context,
-            fixed_bytes=segment.fixed_bytes,
-            bytes_per_token=number(segment.bytes_per_token),
-        )
-        for segment in profile.segments()
-    ]
-
-
-def _one_gpu(layout: CacheLayout) -> CacheLayout:
-    return CacheLayout(attention_dtype=layout.attention_dtype, model_dtype=layout.model_dtype)
-
-
 def kv_steps(deployment: Deployment, context: int) -> list[Step]:
     """Formulas (1) and (2) with the numbers put in: a line a kind of layer, then the sums."""
-    layout = _one_gpu(deployment.layout)
+    layout = one_gpu(deployment.layout)
     whole = deployment.load.whole
     lines = []
     for group in deployment.shape.groups:
@@ -242,7 +161,7 @@ def kv_steps(deployment: Deployment, context: int) -> list[Step]:
 
 def _sequence_step(name: str, profile: KvProfile, context: int) -> Step:
     """Formula (2) on the segment that the context lies in."""
-    at = [segment for segment in profile.segments() if segment.from_context <= context][-1]
+    at = [segment for segment in profile.segments if segment.from_context <= context][-1]
     slope = n(at.bytes_per_token)
     formula, written = "kv_bytes_per_token x context", f"{slope} x {n(context)}"
     if at.fixed_bytes or at.bytes_per_token != profile.bytes_per_token:

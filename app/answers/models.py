@@ -3,7 +3,6 @@
 from functools import lru_cache
 
 from app.answers.deployment import Deployment, deploy
-from app.answers.kv import layer_rows, parameter_counts
 from app.answers.steps import number
 from app.catalog.models import CatalogueModel, ModelCatalogue
 from app.resolve.model import ResolvedModel, catalogue_model
@@ -37,8 +36,8 @@ def model_detail(model: ResolvedModel, entry: CatalogueModel | None) -> ModelDet
         source=model.source,
         stale=model.stale,
         reference=_row(deployment, entry.aliases if entry is not None else ()),
-        parameters=parameter_counts(model.shape),
-        layers=layer_rows(deployment),
+        parameters=deployment.placed.parameters,
+        layers=deployment.placed.layers,
         facts=None if entry is None else dict(entry.facts),
         sources=None if entry is None else dict(entry.sources),
         checked=None if entry is None else entry.checked,

@@ -5,18 +5,12 @@ from fractions import Fraction
 
 from app.answers.alternatives import alternatives
 from app.answers.concurrency import doubts
-from app.answers.deployment import (
-    Deployment,
-    contexts_asked,
-    engine_length,
-    gpu_ref,
-    model_ref,
-    step_weights_of,
-)
+from app.answers.deployment import Deployment, contexts_asked, engine_length
 from app.answers.engine import version_notes
 from app.answers.plan_steps import plan_steps
 from app.answers.prefill import prefill_assumptions, prompts_of, users_of
 from app.answers.room import EngineRoom, Fit, Room, room_of
+from app.answers.rows import gpu_ref
 from app.core.plan import Layout, Machine, Plan, Prompts, Workload, layout_on_nodes, plan
 from app.errors import InputError
 from app.resolve.gpu import ResolvedGpu, bandwidth_of
@@ -69,7 +63,7 @@ def planned(request: PlanQuery, model: ResolvedModel, gpu: ResolvedGpu | None) -
         itl_slo_seconds=None if request.itl_slo_ms is None else request.itl_slo_ms / 1000,
         max_num_seqs=here.ceiling,
     )
-    weights = step_weights_of(deployment, request.weight_bytes)
+    weights = deployment.placed.gpu_step_weights
     share = Fraction(layout.gpus_per_replica, layout.instances_per_gpu)
     prompts = prompts_of(request, deployment, share)
     budget = sum(room.budgets.per_stage) * load.tensor_parallel_size
@@ -167,7 +161,7 @@ def plan_answer(request: PlanQuery, model: ResolvedModel, gpu: ResolvedGpu | Non
     units = None if made.nodes is None else made.nodes // layout.nodes_per_unit
     return PlanAnswer.model_validate(
         {
-            "model": model_ref(model),
+            "model": deployment.placed.model_ref,
             "gpu": gpu_ref(deployment.gpu),
             "assumptions": [*work.assumptions, *_assumptions(request, work)],
             "kv_cache_dtype": deployment.layout.attention_dtype.name,

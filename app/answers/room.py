@@ -7,7 +7,7 @@ from typing import Literal
 from app.answers.budgets import Budgets, budgets_of
 from app.answers.deployment import Deployment, deploy
 from app.answers.engine import Reserve, reserve
-from app.core.concurrency import max_concurrency
+from app.core.concurrency import max_concurrency, max_concurrency_exact
 from app.core.engines.pools import Pools
 from app.resolve.gpu import ResolvedGpu
 from app.resolve.model import ResolvedModel
@@ -18,47 +18,37 @@ from app.schemas.request import BudgetedRequest
 class Fit:
     """What one replica holds at one context, on the stage with the least room.
 
-    `sequences` is None where a sequence takes nothing. `ceiling` is the engine's own limit on
-    sequences and `ceiling_is` what sets it, None without one. `pool_tokens` are the tokens that an
-    engine prints, `refusal` is why it does not start though a sequence fits. Bytes are those of the stage's GPU.
+    `by_memory` are the whole sequences that memory holds, `sequences` the same with the fraction,
+    `tokens` those of the pool as the engine prints them, else of that many sequences; all None
+    where a sequence takes nothing. `ceiling` is the engine's own limit on sequences and
+    `ceiling_is` what sets it, None without one. `refusal` is why it does not start though a
+    sequence fits. Bytes are those of the stage's GPU.
     """
 
     context: int
     stage: int
     kv_budget_bytes: int
     kv_bytes_per_sequence: int
+    by_memory: int | None
     sequences: Fraction | float | None
+    tokens: int | None
     fits: bool
     ceiling: int | None
     ceiling_is: Literal["max_num_seqs", "state_slots"] = "max_num_seqs"
     num_blocks: int | None = None
-    pool_tokens: int | None = None
     refusal: str | None = None
-
-    @property
-    def by_memory(self) -> int | None:
-        """Whole sequences that memory holds; the fraction is dropped."""
-        return None if self.sequences is None else int(self.sequences)
 
     @property
     def admitted(self) -> int | None:
         """Whole sequences under both limits; None where there is neither."""
-        by_memory = self.by_memory
-        if by_memory is None or self.ceiling is None:
-            return self.ceiling if by_memory is None else by_memory
-        return min(by_memory, self.ceiling)
+        if self.by_memory is None or self.ceiling is None:
+            return self.ceiling if self.by_memory is None else self.by_memory
+        return min(self.by_memory, self.ceiling)
 
     @property
     def served(self) -> int | None:
         """`admitted`, and 0 where not even one fits."""
         return self.admitted if self.fits else 0
-
-    @property
-    def tokens(self) -> int | None:
-        """Tokens of the pool as the engine prints them, else of that many sequences."""
-        if self.pool_tokens is not None:
-            return self.pool_tokens
-        return None if self.sequences is None else int(self.sequences * self.context)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -79,21 +69,36 @@ class FormulaRoom:
         ]
         return fits[0] if len(fits) == 1 else min(fits, key=_tightness)
 
+    def holds(self, batch: int, context: int) -> bool:
+        """Whether `batch` sequences of this length fit."""
+        return all(
+            stage.profile.bytes_per_sequence(context) * batch <= budget
+            for stage, budget in zip(
+                self.deployment.load.stages, self.budgets.per_stage, strict=True
+            )
+        )
+
     def _stage(self, index: int, per_sequence: int, budget: int, context: int) -> Fit:
-        sequences = max_concurrency(budget, per_sequence) if per_sequence else None
+        held = max_concurrency(budget, per_sequence) if per_sequence else None
         return Fit(
             context=context,
             stage=index,
             kv_budget_bytes=budget,
             kv_bytes_per_sequence=per_sequence,
-            sequences=sequences,
-            fits=budget >= 0 if sequences is None else sequences >= 1,
+            by_memory=held,
+            sequences=max_concurrency_exact(budget, per_sequence) if per_sequence else None,
+            tokens=max_concurrency(budget * context, per_sequence) if per_sequence else None,
+            fits=budget >= 0 if held is None else held >= 1,
             ceiling=self.ceiling,
         )
 
 
-def _tightness(fit: Fit) -> tuple[bool, Fraction | float, int]:
-    return (fit.sequences is None, fit.sequences or 0, fit.kv_budget_bytes)
+def _tightness(fit: Fit) -> tuple[bool, int, Fraction | float, int]:
+    return (fit.by_memory is None, fit.by_memory or 0, fit.sequences or 0, fit.kv_budget_bytes)
+
+
+def _holds(fit: Fit, batch: int) -> bool:
+    return fit.fits and (fit.by_memory is None or fit.by_memory >= batch)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -123,14 +128,19 @@ class EngineRoom:
             stage=stage,
             kv_budget_bytes=self.budgets.per_stage[stage],
             kv_bytes_per_sequence=plan.blocks(context) * sizes[stage],
+            by_memory=None if nothing else int(found.max_concurrency),
             sequences=None if nothing else found.max_concurrency,
+            tokens=None if nothing else found.kv_cache_tokens,
             fits=found.fits and self.budgets.per_stage[stage] >= 0 and refusal is None,
             ceiling=ceiling,
             ceiling_is="state_slots" if ceiling < plan.settings.max_num_seqs else "max_num_seqs",
             num_blocks=found.num_blocks,
-            pool_tokens=None if nothing else found.kv_cache_tokens,
             refusal=refusal,
         )
+
+    def holds(self, batch: int, context: int) -> bool:
+        """Whether `batch` sequences of this length fit."""
+        return _holds(self.at(context), batch)
 
     def _state_limit(self, held: Reserve, num_blocks: int) -> tuple[int, str | None]:
         """The engine's limit on sequences, and its refusal where states of that many have no
@@ -169,6 +179,10 @@ class PoolRoom:
         ]
         return fits[0] if len(fits) == 1 else min(fits, key=_tightness)
 
+    def holds(self, batch: int, context: int) -> bool:
+        """Whether `batch` sequences of this length fit."""
+        return _holds(self.at(context), batch)
+
     def _stage(self, index: int, pools: Pools, budget: int, context: int) -> Fit:
         found = pools.fit(budget, context)
         enough = budget >= 0 if found.sequences is None else found.sequences >= 1
@@ -177,11 +191,12 @@ class PoolRoom:
             stage=index,
             kv_budget_bytes=budget,
             kv_bytes_per_sequence=found.bytes_per_sequence,
+            by_memory=None if found.sequences is None else int(found.sequences),
             sequences=found.sequences,
+            tokens=found.tokens,
             fits=enough and found.ceiling != 0 and found.refusal is None,
             ceiling=found.ceiling,
             ceiling_is=found.ceiling_is,
-            pool_tokens=found.tokens,
             refusal=found.refusal,
         )
 
@@ -216,8 +231,7 @@ def longest_fitting(room: Room, batch: int, at_most: int) -> int:
     low, high = 0, at_most
     while low < high:
         middle = (low + high + 1) // 2
-        fit = room.at(middle)
-        if fit.fits and (fit.by_memory is None or fit.by_memory >= batch):
+        if room.holds(batch, middle):
             low = middle
         else:
             high = middle - 1

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from app.answers.deployment import gpu_ref, model_ref
 from app.answers.kv import kv_steps
 from app.answers.room import EngineRoom, Room, room_of
+from app.answers.rows import gpu_ref, model_ref
 from app.answers.steps import n, step
 from app.answers.verify_measured import deciding_pool, tokens_of
 from app.answers.verify_open import Asked, LeftOpen, left_open

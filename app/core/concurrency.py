@@ -1,12 +1,16 @@
-"""Formula (5): how many sequences a KV budget holds."""
+"""Formula (5): how many sequences a KV budget holds.
 
-from fractions import Fraction
+Both arguments are bytes of the same GPU; a budget below zero holds nothing. A model that keeps
+nothing raises ZeroDivisionError: callers exclude it, since nothing limits its concurrency but the
+engine.
+"""
 
 
-def max_concurrency(kv_budget_bytes: int, kv_bytes_per_sequence: int) -> Fraction:
-    """Formula (5): budget / bytes of one sequence, the fraction kept; 0 without a budget.
+def max_concurrency(kv_budget_bytes: int, kv_bytes_per_sequence: int) -> int:
+    """Formula (5): budget / bytes of one sequence, the fraction dropped."""
+    return max(kv_budget_bytes, 0) // kv_bytes_per_sequence
 
-    Both in bytes of the same GPU. Raises ZeroDivisionError for a model that keeps nothing, which
-    callers exclude (nothing limits its concurrency but the engine).
-    """
-    return Fraction(max(kv_budget_bytes, 0), kv_bytes_per_sequence)
+
+def max_concurrency_exact(kv_budget_bytes: int, kv_bytes_per_sequence: int) -> float:
+    """Formula (5) with its fraction, correctly rounded."""
+    return max(kv_budget_bytes, 0) / kv_bytes_per_sequence

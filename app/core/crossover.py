@@ -8,6 +8,7 @@ cache is no straight line in the context; both are solved on their own terms.
 from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
+from typing import Literal
 
 from app.core.kv import KvProfile
 from app.core.weights import StepWeights
@@ -27,14 +28,14 @@ def crossover_token_slots(weight_bytes: int, kv_bytes_per_token: Fraction) -> in
 
     None for a model that adds nothing per token (recurrent, or all windows): no context reaches it.
     """
-    if kv_bytes_per_token == 0:
+    if not kv_bytes_per_token:
         return None
-    return int(weight_bytes / kv_bytes_per_token)
+    return weight_bytes * kv_bytes_per_token.denominator // kv_bytes_per_token.numerator
 
 
 def crossover_context(weights: StepWeights, profile: KvProfile, batch: int) -> int | None:
     """The context at which a batch's cache equals the weights it reads, fraction dropped."""
-    return profile.context_reaching(Fraction(weights.bytes_for(batch), batch))
+    return profile.context_reaching(weights.bytes_for(batch), batch)
 
 
 def crossover_batch(weights: StepWeights, profile: KvProfile, context: int) -> int | None:
@@ -71,7 +72,7 @@ class Speedup:
     kv_quantisation: float
 
     @property
-    def prioritise(self) -> str:
+    def prioritise(self) -> Literal["weight_quantisation", "kv_quantisation"]:
         """The optimisation that gives more."""
         if self.kv_quantisation > self.weight_quantisation:
             return "kv_quantisation"

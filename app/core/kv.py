@@ -7,7 +7,7 @@ integers from which any context's bytes follow.
 
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import pairwise
+from functools import cached_property
 
 from app.core.cache import CacheLayout, RecurrentState
 from app.core.model import LayerGroup
@@ -36,7 +36,7 @@ class Term:
     bytes_per_entry: int
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class KvProfile:
     """What one sequence keeps, as terms in its length.
 
@@ -50,7 +50,7 @@ class KvProfile:
     state_bytes: int
     context_shards: int = 1
 
-    @property
+    @cached_property
     def bytes_per_token(self) -> Fraction:
         """Formula (1): bytes the next token adds once every window is full."""
         growing = (
@@ -73,26 +73,26 @@ class KvProfile:
         """Formula (3): bytes of `batch` sequences of `context` tokens each."""
         return self.bytes_per_sequence(context) * batch
 
+    @cached_property
     def segments(self) -> tuple[Segment, ...]:
         """The same as straight lines, one from each length at which some window is full."""
         limits = sorted({term.limit for term in self.terms if term.limit is not None})
         return tuple(self._segment(start) for start in (0, *limits))
 
-    def context_reaching(self, target_bytes: Fraction) -> int | None:
-        """The context (fraction dropped) at which one sequence takes `target_bytes`, by segments.
+    def context_reaching(self, total_bytes: int, batch: int) -> int | None:
+        """The context (fraction dropped) at which a batch takes `total_bytes`, by segments.
 
         None where no length reaches it; 0 where the fixed bytes exceed it already.
         """
-        segments = self.segments()
-        ends = [later.from_context for _, later in pairwise(segments)]
-        for segment, end in zip(segments, [*ends, None], strict=True):
-            rest = target_bytes - segment.fixed_bytes
-            if segment.bytes_per_token == 0:
+        segments = self.segments
+        for index, segment in enumerate(segments):
+            rest, slope = total_bytes - segment.fixed_bytes * batch, segment.bytes_per_token
+            if not slope:
                 if rest < 0:
                     return segment.from_context
                 continue
-            context = int(rest / segment.bytes_per_token) if rest > 0 else 0
-            if end is None or context < end:
+            context = max(rest, 0) * slope.denominator // (slope.numerator * batch)
+            if index + 1 == len(segments) or context < segments[index + 1].from_context:
                 return context
         return None
 

@@ -72,7 +72,7 @@ class ModelShape:
     quantization: dict[str, object] | None = None
     assumptions: tuple[str, ...] = ()
 
-    @property
+    @cached_property
     def longest_context(self) -> int | None:
         """The model's own maximum: what its config states, or what engines derive where that is
         more (LongRoPE models state more than engines serve them at unless told otherwise)."""

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cached_property
 from math import ceil, prod
 
 from app.core.inventory import Part, Split, Weight
@@ -211,7 +212,7 @@ def expected_experts_touched(num_experts: int, top_k: int, batch: int) -> Fracti
     return Fraction(num_experts) * (1 - Fraction(untouched))
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class StepWeights:
     """Weight bytes that one decode step reads, as a function of the batch.
 
@@ -235,7 +236,7 @@ class StepWeights:
         )
         return self.always_bytes + ceil(touched)
 
-    @property
+    @cached_property
     def all_bytes(self) -> int:
         """Bytes of a step that touches every expert."""
         return self.always_bytes + ceil(

@@ -3,7 +3,9 @@
 from bisect import bisect_left
 from collections.abc import Callable
 
-from app.answers.crossover import Reading, reading, regimes
+from app.answers.crossover import regimes
+from app.answers.deployment import deploy
+from app.answers.placement import Placement
 from app.core.crossover import crossover_context
 from app.render.crossover_chart import Curve, Frame
 from app.resolve.gpu import ResolvedGpu
@@ -26,31 +28,34 @@ def crossover_curve(
     Raises:
         InputError: on what can't be deployed.
     """
-    read = reading(request, model, gpu)
+    placed = deploy(request, model, gpu).placed
     batches = crossover_frame(request).batches
-    first = _first(read, batches, lambda context: context is not None)
-    flat = _first(read, batches, lambda context: context == 0)
+    first = _first(placed, batches, lambda context: context is not None)
+    flat = _first(placed, batches, lambda context: context == 0)
     at = sorted({*batches, *(edge for edge in (first, flat) if edge is not None)})
     return Curve(
-        label=_label(read),
-        points=tuple((batch, crossover_context(read.weights, read.profile, batch)) for batch in at),
+        label=_label(placed),
+        points=tuple(
+            (batch, crossover_context(placed.step_weights, placed.replica_profile, batch))
+            for batch in at
+        ),
         crosses_from=first,
         cache_alone_from=flat,
         regimes=tuple(
             (regime.name, regime.batch, regime.context)
-            for regime in regimes(read, *_asked(request))
+            for regime in regimes(placed, *_asked(request))
         ),
     )
 
 
 def _first(
-    read: Reading, batches: tuple[int, ...], holds: Callable[[int | None], bool]
+    placed: Placement, batches: tuple[int, ...], holds: Callable[[int | None], bool]
 ) -> int | None:
     """The smallest batch in the frame at which it holds, and so for all larger ones: the more
     sequences, the smaller each one's share of the weights.
     """
     at = range(1, batches[-1] + 1)
-    key = lambda batch: holds(crossover_context(read.weights, read.profile, batch))  # noqa: E731
+    key = lambda batch: holds(crossover_context(placed.step_weights, placed.replica_profile, batch))  # noqa: E731
     found = bisect_left(at, True, key=key)
     return None if found == len(at) else at[found]
 
@@ -61,10 +66,10 @@ def _asked(request: CrossoverQuery) -> tuple[int, int]:
     return batch, context
 
 
-def _label(read: Reading) -> str:
-    model, layout = read.deployment.model, read.deployment.layout
+def _label(placed: Placement) -> str:
+    model, layout = placed.model, placed.layout
     name = model.id or model.shape.architecture or model.shape.model_type
-    ranks, size = layout.tensor_parallel_size, read.weights.all_bytes
+    ranks, size = layout.tensor_parallel_size, placed.step_weights.all_bytes
     weights = f"{size / 1e9:,.2f} GB" if size >= 1e7 else f"{size:,} B"
     return f"{name}, weights {weights}, {layout.attention_dtype.name} cache" + (
         f", TP {ranks}" if ranks > 1 else ""

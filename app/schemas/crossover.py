@@ -8,6 +8,7 @@ from app.schemas.answer import Answer
 from app.schemas.types import AnswerModel
 
 DominatedBy = Literal["weights", "kv"]
+RegimeName = Literal["short_chat", "long_documents", "yours"]
 
 
 class CrossoverAtBatch(AnswerModel):
@@ -50,7 +51,7 @@ class QuantisationSpeedup(AnswerModel):
 class Regime(AnswerModel):
     """A kind of traffic, and which optimisation pays there."""
 
-    name: Literal["short_chat", "long_documents", "yours"]
+    name: RegimeName
     batch: int
     context: int
     dominated_by: DominatedBy

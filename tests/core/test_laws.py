@@ -52,7 +52,7 @@ def test_more_of_anything_never_takes_less(
 @given(layers, layers, windows, contexts)
 def test_the_segments_are_the_cache(full: int, windowed: int, window: int, context: int) -> None:
     here = profile(full, windowed, window)
-    segment = [s for s in here.segments() if s.from_context <= context][-1]
+    segment = [s for s in here.segments if s.from_context <= context][-1]
     line = segment.fixed_bytes + segment.bytes_per_token * context
     assert line == here.bytes_per_sequence(context)
 
@@ -101,7 +101,7 @@ def test_context_shards_hold_the_tokens_between_them(full: int, context: int, sh
 
 @given(st.integers(0, 2**60), st.integers(1, 2**40))
 def test_concurrency_is_the_whole_number_that_fits(budget: int, per_sequence: int) -> None:
-    count = int(max_concurrency(budget, per_sequence))
+    count = max_concurrency(budget, per_sequence)
     assert count * per_sequence <= budget < (count + 1) * per_sequence
 
 

@@ -37,7 +37,7 @@ def cases() -> dict[str, Callable[[], object]]:
             gpu_memory_bytes=80_000_000_000, weight_bytes=load.stages[0].weight_bytes
         )
         per_sequence = load.stages[0].profile.bytes_per_sequence(8192)
-        return int(max_concurrency(budget.kv_budget_bytes, per_sequence))
+        return max_concurrency(budget.kv_budget_bytes, per_sequence)
 
     return {
         "a config read into a shape": lambda: build(Config(_LLAMA_3_8B)),
