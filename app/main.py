@@ -22,6 +22,7 @@ from app.catalog.gpus import gpu_catalogue
 from app.catalog.models import model_catalogue
 from app.deps import open_services
 from app.edge.edge import Edge, Limits
+from app.edge.front import Front
 from app.edge.journal import AccessLog, Journal
 from app.edge.keys import Gate
 from app.edge.metrics import Metrics
@@ -62,6 +63,7 @@ class Service(FastAPI):
             },
         )
         self.journal = Journal([AccessLog(), self.metrics])
+        self.front = Front(settings.answer_cache_bytes // 4, self.journal)
         super().__init__(**options)
         self.edge = Edge(
             UsualAnswers(self, super().__call__),
@@ -79,6 +81,7 @@ class Service(FastAPI):
             ),
             max_age_s=settings.cache_max_age_s,
             answers=self.answers,
+            front=self.front,
             journal=self.journal,
             gate=Gate.of(settings),
         )

@@ -3,9 +3,10 @@
 import hashlib
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Protocol, TypeVar
 
-from cachetools import LRUCache
+from cachetools import Cache
 
 _LONGEST_TEXT = 512
 _ENTRY_BYTES = 1024
@@ -27,7 +28,44 @@ def key_of(path: str, text: bytes) -> Key:
     return (path, text if len(text) <= _LONGEST_TEXT else hashlib.sha256(text).digest())
 
 
-@dataclass(frozen=True, slots=True)
+class Askable(Protocol):
+    """Something that is kept, and knows whether it was asked for since somebody last looked."""
+
+    asked: bool
+
+
+K = TypeVar("K")
+V = TypeVar("V", bound=Askable)
+
+
+class SecondChanceCache(Cache[K, V]):
+    """What came first goes first, but what was asked for meanwhile gets another round.
+
+    Finding costs no more than a look-up and a flag, and many things that are asked for once do not
+    push out what is asked for all the time, as they would the least recently used.
+    """
+
+    def find(self, key: K) -> V | None:
+        """What is kept under a key, which from now on has been asked for."""
+        try:
+            found = self[key]
+        except KeyError:
+            return None
+        found.asked = True
+        return found
+
+    def popitem(self) -> tuple[K, V]:
+        """Take out the first that was not asked for since it had its turn."""
+        while True:
+            key = next(iter(self))
+            value = self.pop(key)
+            if not value.asked:
+                return key, value
+            value.asked = False
+            self[key] = value
+
+
+@dataclass(slots=True)
 class Answered:
     """An answer with status 200, as it is sent.
 
@@ -37,6 +75,7 @@ class Answered:
         etag: The tag alone.
         fresh_until: When, on the cache's clock, it may no longer be the answer; None for never.
         stale: Whether it rests on files that could not be checked: not to be kept.
+        asked: Whether it was asked for since the cache last looked.
     """
 
     body: bytes
@@ -44,6 +83,7 @@ class Answered:
     etag: bytes
     fresh_until: float | None = None
     stale: bool = False
+    asked: bool = field(default=False, compare=False)
 
 
 def answered(
@@ -72,7 +112,7 @@ def etag_of(body: bytes) -> bytes:
 
 
 class AnswerCache:
-    """Answers of this process, the least recently used of which go first, bounded by bytes.
+    """Answers of this process, bounded by bytes.
 
     The code and the catalogues are constant while it lives, and a model's commit is part of the
     answer: only a name that may come to mean another commit makes an answer age.
@@ -80,18 +120,15 @@ class AnswerCache:
 
     def __init__(self, max_bytes: int, clock: Callable[[], float] = time.monotonic) -> None:
         self.clock = clock
-        self._kept: LRUCache[Key, Answered] = LRUCache(max_bytes, getsizeof=_weight)
+        self._kept: SecondChanceCache[Key, Answered] = SecondChanceCache(max_bytes, _weight)
 
     def get(self, key: Key) -> Answered | None:
         """The answer, unless it is unknown or may have changed."""
-        try:
-            found = self._kept[key]
-        except KeyError:
-            return None
-        if found.fresh_until is not None and self.clock() >= found.fresh_until:
-            del self._kept[key]
-            return None
-        return found
+        found = self._kept.find(key)
+        if found is None or found.fresh_until is None or self.clock() < found.fresh_until:
+            return found
+        del self._kept[key]
+        return None
 
     def put(self, key: Key, answer: Answered) -> None:
         """Keep an answer, unless it is stale, or takes more than an eighth of the room."""

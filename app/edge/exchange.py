@@ -147,28 +147,32 @@ class Exchange:
             words = accept + body if accept.startswith(b"image/") else body
             self.key = key_of(self.scope["path"], words)
 
+    def as_asked(self, answer: Answered) -> tuple[int, Headers, bytes]:
+        """Status, header fields and body of an answer to this request; 304 where the caller has it.
+
+        The fields without those that each answer has of its own: ids and timing.
+        """
+        plain = answer.fresh_until is None and not answer.stale
+        cache_control = self.cache_control if plain else self._keep_for(answer)
+        headers = [*answer.headers, (b"cache-control", cache_control)]
+        wanted = self._given.get(b"if-none-match")
+        if wanted is not None and _names(wanted, answer.etag):
+            return 304, [field for field in headers if field[0] not in _NOT_IN_304], b""
+        return 200, headers, b"" if self.method == "HEAD" else answer.body
+
     async def give(self, answer: Answered) -> None:
-        """Send an answer that is whole, or 304 where the caller has it."""
+        """Send an answer that is whole."""
         if not self.request_id:
             self.identify()
-        plain = answer.fresh_until is None and not answer.stale
-        headers = [
-            *answer.headers,
-            (b"cache-control", self.cache_control if plain else self._keep_for(answer)),
+        self.status, headers, body = self.as_asked(answer)
+        headers += (
             (b"x-request-id", self.request_id),
             FROM_MEMORY if self.hit else self._timing(),
             *self.more_headers,
-        ]
-        body, status = answer.body, 200
-        wanted = self._given.get(b"if-none-match")
-        if wanted is not None and _names(wanted, answer.etag):
-            headers = [header for header in headers if header[0] not in _NOT_IN_304]
-            body, status = b"", 304
-        elif self.method == "HEAD":
-            body = b""
-        self.status = status
+        )
         self.sent_bytes = len(body)
-        await self._send({"type": "http.response.start", "status": status, "headers": headers})
+        start = {"type": "http.response.start", "status": self.status, "headers": headers}
+        await self._send(start)
         await self._send({"type": "http.response.body", "body": body})
         self.took_s = perf_counter() - self._started_at
 

@@ -1,0 +1,103 @@
+"""Answers to requests that have come before in the very same bytes.
+
+A caller that polls sends the same bytes each time. What they were answered with is kept under them,
+so that they need not be parsed and routed again: of the time that an answer from memory takes, the
+server's own share is most.
+"""
+
+from collections.abc import Sequence
+from http import HTTPStatus
+from time import perf_counter
+
+from app.answers.kept import Headers, SecondChanceCache
+from app.edge.exchange import FROM_MEMORY, new_id
+from app.edge.journal import Journal
+
+EXTENSION = "kvmath.request"
+"""Of a request's scope: its `bytes`, where they came alone and whole."""
+MAX_REQUEST_BYTES = 2048
+_ENTRY_BYTES = 1024
+"""Key, object and the container's own share of an entry, rounded up."""
+
+_HARMLESS = frozenset(
+    {b"host", b"user-agent", b"accept", b"accept-encoding", b"accept-language", b"if-none-match"}
+)
+"""Headers that mean the same each time they come, whatever their values."""
+
+
+class Known:
+    """The answer to a request for `path`, but for the date and the id that each has of its own."""
+
+    __slots__ = ("asked", "begin", "body", "path", "rest", "status")
+
+    def __init__(self, path: str, status: int, headers: Headers, body: bytes) -> None:
+        self.asked = False
+        self.path = path
+        self.status = status
+        self.begin = b"HTTP/1.1 %d %b\r\n" % (status, HTTPStatus(status).phrase.encode())
+        self.rest = b"%bx-request-id: " % _lines([*headers, FROM_MEMORY])
+        self.body = body
+
+
+class Front:
+    """The answers, bounded by bytes.
+
+    Only what holds for good gets here: no answer that ages, none that depends on who asks.
+    """
+
+    def __init__(self, max_bytes: int, journal: Journal) -> None:
+        self._known: SecondChanceCache[bytes, Known] = SecondChanceCache(max_bytes, _weight)
+        self._journal = journal
+        self._general: Sequence[tuple[bytes, bytes]] = ()
+        self._general_lines = b""
+
+    def learn(self, request: bytes, given: Headers, known: Known) -> None:
+        """Keep what a request with these header fields was answered with.
+
+        Unless it may mean something else when it comes again, or takes too much of the room.
+        """
+        if len(request) > MAX_REQUEST_BYTES or _weight(known) > self._known.maxsize / 8:
+            return
+        if all(_harmless(*header) for header in given):
+            self._known[request] = known
+
+    @property
+    def size(self) -> int:
+        """Bytes held, at most."""
+        return int(self._known.currsize)
+
+    def answer(self, request: bytes, general: Sequence[tuple[bytes, bytes]]) -> bytes | None:
+        """What to send in answer to these bytes, or None.
+
+        `general` are the fields that the server gives every answer; a new object where they change.
+        """
+        began = perf_counter()
+        known = self._known.find(request)
+        if known is None:
+            return None
+        if general is not self._general:
+            self._general, self._general_lines = general, _lines(general)
+        request_id, body, path = new_id(), known.body, known.path
+        took_s = perf_counter() - began
+        self._journal.write(
+            ("GET", path, path, known.status, took_s, 0, len(body), request_id, True, "")
+        )
+        return b"%b%b%b%b\r\n\r\n%b" % (
+            known.begin,
+            self._general_lines,
+            known.rest,
+            request_id,
+            body,
+        )
+
+
+def _lines(headers: Sequence[tuple[bytes, bytes]]) -> bytes:
+    return b"".join([b"%b: %b\r\n" % header for header in headers])
+
+
+def _harmless(name: bytes, value: bytes) -> bool:
+    return name in _HARMLESS or (name == b"connection" and value.lower() == b"keep-alive")
+
+
+def _weight(known: Known) -> int:
+    return len(known.body) + len(known.rest) + MAX_REQUEST_BYTES // 4 + _ENTRY_BYTES

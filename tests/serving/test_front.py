@@ -1,0 +1,295 @@
+"""Requests that come in the same bytes as before: which are answered before they are parsed."""
+
+import asyncio
+import json
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+import uvicorn
+from starlette.types import Receive, Scope, Send
+
+from app.edge.front import MAX_REQUEST_BYTES, Front, Known
+from app.edge.journal import Journal
+from app.main import Service, create_app
+from app.settings import Settings
+from tests.fake_hub import COMMIT, FakeHub
+from tests.perf.process import free_port
+
+KV = "/kv?model=llama-3-8b&context=8192"
+LEARNED_AFTER = 3
+"""Computed, kept under its own words, answered from memory; then the front knows it."""
+
+
+class Seen(Service):
+    """The service, with the targets that came through to it."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.targets: list[str] = []
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            self.targets.append(f"{scope['method']} {scope['path']}")
+        await super().__call__(scope, receive, send)
+
+
+@dataclass
+class Answer:
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+
+@dataclass
+class Caller:
+    """One connection on which bytes are sent as they are."""
+
+    reader: asyncio.StreamReader
+    writer: asyncio.StreamWriter
+    app: Seen = field(repr=False)
+
+    async def send(self, *pieces: bytes) -> None:
+        for piece in pieces:
+            self.writer.write(piece)
+            await self.writer.drain()
+            await asyncio.sleep(0.02)  # a segment of its own
+
+    async def answer(self) -> Answer:
+        head = (await asyncio.wait_for(self.reader.readuntil(b"\r\n\r\n"), 20)).decode()
+        first, *lines = head.split("\r\n")[:-2]
+        headers = dict(line.split(": ", 1) for line in lines)
+        assert len(headers) == len(lines)
+        size = 0 if first.split()[1] == "304" else int(headers["content-length"])
+        return Answer(int(first.split()[1]), headers, await self.reader.readexactly(size))
+
+    async def ask(self, raw: bytes) -> Answer:
+        self.writer.write(raw)
+        return await self.answer()
+
+    async def came_through(self, raw: bytes) -> bool:
+        """Whether a request, asked often enough to be known, is still parsed and routed."""
+        for _ in range(LEARNED_AFTER):
+            await self.ask(raw)
+        before = len(self.app.targets)
+        await self.ask(raw)
+        return len(self.app.targets) > before
+
+
+@asynccontextmanager
+async def served(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Caller]:
+    monkeypatch.setattr("app.main.Service", Seen)
+    app = create_app(settings)
+    assert isinstance(app, Seen)
+    port = free_port()
+    config = uvicorn.Config(
+        app,
+        port=port,
+        http="app.edge.protocol:FrontProtocol",
+        proxy_headers=False,
+        access_log=False,
+        log_config=None,
+    )
+    server = uvicorn.Server(config)
+    running = asyncio.create_task(server.serve())
+    while not server.started:
+        await asyncio.sleep(0.005)
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    yield Caller(reader, writer, app)
+    server.should_exit = True
+    await asyncio.wait_for(running, 10)  # an idle connection that the front answered is closed
+    assert await reader.read() == b""
+    writer.close()
+
+
+@pytest.fixture
+async def caller(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Caller]:
+    async with served(settings, monkeypatch) as found:
+        yield found
+
+
+def get(target: str, *lines: str) -> bytes:
+    return "\r\n".join([f"GET {target} HTTP/1.1", "Host: kvmath", *lines, "", ""]).encode()
+
+
+async def test_the_same_bytes_are_answered_alike_and_not_parsed_again(
+    caller: Caller, caplog: pytest.LogCaptureFixture
+):
+    with caplog.at_level(logging.INFO, "kvmath.access"):
+        answers = [await caller.ask(get(KV)) for _ in range(LEARNED_AFTER + 3)]
+        caller.app.journal.flush()
+    assert caller.app.targets == ["GET /kv"] * LEARNED_AFTER
+    assert {(each.status, each.body) for each in answers} == {(200, answers[0].body)}
+    assert json.loads(answers[0].body)["context"] == 8192
+    by_routing, by_front = answers[LEARNED_AFTER - 1].headers, answers[-1].headers
+    assert list(by_front) != []
+    assert by_front.keys() == by_routing.keys()
+    own = {"date", "x-request-id"}
+    assert {k: v for k, v in by_front.items() if k not in own} == {
+        k: v for k, v in by_routing.items() if k not in own
+    }
+    ids = [each.headers["x-request-id"] for each in answers]
+    assert len(set(ids)) == len(ids)
+    entries = [json.loads(line) for r in caplog.records for line in r.getMessage().splitlines()]
+    assert [entry["request_id"] for entry in entries] == ids
+    assert {(e["path"], e["status"], e["sent_bytes"]) for e in entries} == {
+        ("/kv", 200, len(answers[0].body))
+    }
+    assert [entry["cached"] for entry in entries] == [False, False, *[True] * 4]
+    metrics = (await caller.ask(get("/metrics"))).body.decode()
+    assert 'kvmath_requests_total{method="GET",route="/kv",status="200"} 6.0' in metrics
+    assert "kvmath_answers_from_memory_total 4.0" in metrics
+
+
+async def test_an_unchanged_answer_is_304(caller: Caller):
+    etag = (await caller.ask(get(KV))).headers["etag"]
+    raw = get(KV, f"If-None-Match: {etag}")
+    answers = [await caller.ask(raw) for _ in range(LEARNED_AFTER + 2)]
+    assert len(caller.app.targets) == 1 + 2  # the first had the query kept under its words
+    assert {(each.status, each.headers["etag"], each.body) for each in answers} == {
+        (304, etag, b"")
+    }
+    assert "content-length" not in answers[-1].headers
+    other = get(KV, 'If-None-Match: "other"')
+    assert not await caller.came_through(other)
+    assert (await caller.ask(other)).status == 200
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ("User-Agent: a", "Accept: */*", "Accept-Encoding: gzip"),
+        ("Connection: keep-alive", "Accept: application/json"),
+    ],
+)
+async def test_what_clients_usually_send_is_known(caller: Caller, lines: tuple[str, ...]):
+    assert not await caller.came_through(get(KV, *lines))
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        get(KV, "X-Request-Id: mine"),
+        get(KV, "traceparent: 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"),
+        get(KV, "Authorization: Bearer x"),
+        get(KV, "Expect: 100-continue").replace(b"GET", b"HEAD"),
+        get(KV, "X-Anything: else"),
+        get(KV, "User-Agent: " + "a" * MAX_REQUEST_BYTES),
+        get("/livez"),
+        get("/nowhere"),
+        get("/kv?model=nobody&context=1"),
+    ],
+)
+async def test_what_may_mean_something_else_next_time_is_not_known(caller: Caller, raw: bytes):
+    if raw.startswith(b"HEAD"):
+        raw = raw.replace(b"Expect: 100-continue\r\n", b"")
+        for _ in range(LEARNED_AFTER + 2):
+            caller.writer.write(raw)
+            await asyncio.wait_for(caller.reader.readuntil(b"\r\n\r\n"), 20)
+        assert len(caller.app.targets) == LEARNED_AFTER + 2
+        return
+    assert await caller.came_through(raw)
+
+
+async def test_the_callers_own_id_comes_back_beside_a_known_request(caller: Caller):
+    assert not await caller.came_through(get(KV))
+    answer = await caller.ask(get(KV, "X-Request-Id: mine"))
+    assert answer.headers["x-request-id"] == "mine"
+
+
+async def test_a_connection_that_is_to_be_closed_is_closed(caller: Caller):
+    assert not await caller.came_through(get(KV))
+    await caller.ask(get(KV, "Connection: close"))
+    assert await caller.reader.read() == b""
+
+
+async def test_a_known_request_within_another_is_a_part_of_it(caller: Caller):
+    known = get(KV)
+    assert not await caller.came_through(known)
+    head = (
+        "POST /kv HTTP/1.1\r\nHost: kvmath\r\nContent-Type: application/json\r\n"
+        f"Content-Length: {len(known)}\r\n\r\n"
+    )
+    await caller.send(head.encode(), known)
+    assert (await caller.answer()).status == 422  # a request line is no JSON
+    chunked = head.replace(f"Content-Length: {len(known)}", "Transfer-Encoding: chunked")
+    await caller.send(chunked.encode() + b"%x\r\n" % len(known), known, b"\r\n0\r\n\r\n")
+    assert (await caller.answer()).status == 422
+    with_body = get(KV, f"Content-Length: {len(known)}")
+    await caller.send(with_body, known)
+    assert (await caller.answer()).status == 200
+    await caller.send(b"GET /livez HTTP/1.1\r\nHost: kvmath\r\nX: ", known)
+    assert (await caller.answer()).body == b'{"status":"ok"}'
+    assert (await caller.ask(get("/livez"))).body == b'{"status":"ok"}'
+
+
+async def test_a_request_in_pieces_and_several_in_one(caller: Caller):
+    known = get(KV)
+    assert not await caller.came_through(known)
+    await caller.send(known[:20], known[20:])
+    assert (await caller.answer()).status == 200
+    await caller.send(get("/livez")[:-4], b"\r\nX: y\r\n\r\n" + known)
+    assert (await caller.answer()).body == b'{"status":"ok"}'
+    assert json.loads((await caller.answer()).body)["context"] == 8192
+    await caller.send(known + known + get("/livez"))
+    bodies = [(await caller.answer()).body for _ in range(3)]
+    assert bodies[0] == bodies[1]
+    assert bodies[2] == b'{"status":"ok"}'
+
+
+async def test_answers_keep_the_order_of_their_requests(
+    caller: Caller, monkeypatch: pytest.MonkeyPatch
+):
+    known = get(KV)
+    assert not await caller.came_through(known)
+    through = Service.__call__
+
+    async def slowly(app: Service, scope: Scope, receive: Receive, send: Send) -> None:
+        await asyncio.sleep(0.2)
+        await through(app, scope, receive, send)
+
+    monkeypatch.setattr(Service, "__call__", slowly)
+    await caller.send(get("/livez"), known)
+    assert (await caller.answer()).body == b'{"status":"ok"}'
+    assert json.loads((await caller.answer()).body)["context"] == 8192
+
+
+async def test_with_keys_every_request_is_looked_at(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+):
+    keyed = settings.model_copy(update=Settings(api_keys="a:secret-key-1").model_dump())
+    async with served(keyed, monkeypatch) as caller:
+        assert await caller.came_through(get(KV, "X-API-Key: secret-key-1"))
+        assert (await caller.ask(get(KV))).status == 401
+
+
+async def test_an_answer_that_rests_on_a_branch_is_not_known_and_one_on_a_commit_is(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+):
+    llama = {
+        "model_type": "llama",
+        "num_hidden_layers": 2,
+        "hidden_size": 64,
+        "num_attention_heads": 4,
+        "intermediate_size": 128,
+        "vocab_size": 256,
+    }
+    async with FakeHub() as hub:
+        hub.add("org/model", {"config.json": llama})
+        online = Settings(hf_endpoint=hub.url, hf_home=settings.hf_home, hf_token=None)
+        async with served(online, monkeypatch) as caller:
+            assert await caller.came_through(get("/kv?model=org/model&context=9"))
+            at_commit = f"/kv?model=org/model&context=9&revision={COMMIT}"
+            assert not await caller.came_through(get(at_commit))
+
+
+def test_the_front_is_bounded_by_bytes():
+    front = Front(100_000, Journal([]))
+    for number in range(300):
+        front.learn(b"%d" % number, [], Known("/kv", 200, [], b"x" * 1000))
+    assert 0 < front.size <= 100_000
+    front.learn(b"large", [], Known("/kv", 200, [], b"x" * 50_000))
+    assert front.answer(b"large", []) is None
