@@ -1,6 +1,6 @@
 """What each GPU's memory leaves for the cache: formula (4), an engine's rule, or a given figure."""
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from app.answers.deployment import Deployment
 from app.answers.engine_budgets import engine_start
@@ -17,8 +17,7 @@ _ACTIVATIONS = f"{DEFAULT_ACTIVATION_BYTES / 1e9:g} GB per GPU are kept for acti
 _OVERHEAD = f"{DEFAULT_OVERHEAD_BYTES / 1e9:g} GB per GPU are kept for framework overhead"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Budgets:
+class Budgets(NamedTuple):
     """What each stage's GPU leaves for the cache, and how that was worked out.
 
     `parts` has one entry a stage, none where the caller gave the budget itself. `bands` say how

@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable
 
 from app.answers.calculations import Asked, Calculation, canonical
-from app.answers.kept import AnswerCache, Answered, Key, answered, key_of
+from app.answers.kept import AnswerCache, Answered, Key, key_of
 from app.hub.flight import Flights
 from app.resolve.model import ModelResolver, ResolvedModel
 
@@ -79,7 +79,7 @@ class Calculator:
     def _compute(
         self, calculation: Calculation, asked: Asked, model: ResolvedModel, key: Key | None
     ) -> Answered:
-        answer = answered(
+        answer = Answered(
             calculation.compute(asked, model),
             varies=calculation.path == "/crossover",
             fresh_until=model.fresh_until,

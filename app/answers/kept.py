@@ -3,10 +3,11 @@
 import hashlib
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol, TypeVar
 
-from cachetools import Cache
+from cachetools import FIFOCache
 
 _LONGEST_TEXT = 512
 _ENTRY_BYTES = 1024
@@ -38,7 +39,7 @@ K = TypeVar("K")
 V = TypeVar("V", bound=Askable)
 
 
-class SecondChanceCache(Cache[K, V]):
+class SecondChanceCache(FIFOCache[K, V]):
     """What came first goes first, but what was asked for meanwhile gets another round.
 
     Finding costs no more than a look-up and a flag, and many things that are asked for once do not
@@ -57,53 +58,48 @@ class SecondChanceCache(Cache[K, V]):
     def popitem(self) -> tuple[K, V]:
         """Take out the first that was not asked for since it had its turn."""
         while True:
-            key = next(iter(self))
-            value = self.pop(key)
+            key, value = super().popitem()
             if not value.asked:
                 return key, value
             value.asked = False
             self[key] = value
 
 
-@dataclass(slots=True)
+@dataclass(eq=False)
 class Answered:
     """An answer with status 200, as it is sent.
 
     Attributes:
         body: The representation.
-        headers: Its type, length and strong entity tag.
-        etag: The tag alone.
+        media_type: What it is.
+        varies: Whether another Accept header would get another one.
         fresh_until: When, on the cache's clock, it may no longer be the answer; None for never.
         stale: Whether it rests on files that could not be checked: not to be kept.
         asked: Whether it was asked for since the cache last looked.
     """
 
     body: bytes
-    headers: Headers
-    etag: bytes
+    media_type: bytes = b"application/json"
+    varies: bool = False
     fresh_until: float | None = None
     stale: bool = False
-    asked: bool = field(default=False, compare=False)
+    asked: bool = False
 
+    @cached_property
+    def etag(self) -> bytes:
+        """Its strong entity tag."""
+        return etag_of(self.body)
 
-def answered(
-    body: bytes,
-    *,
-    media_type: bytes = b"application/json",
-    varies: bool = False,
-    fresh_until: float | None = None,
-    stale: bool = False,
-) -> Answered:
-    """An answer from its bytes; `varies` where another Accept header would get another one."""
-    etag = etag_of(body)
-    headers = [
-        (b"content-type", media_type),
-        (b"content-length", b"%d" % len(body)),
-        (b"etag", etag),
-    ]
-    if varies:
-        headers.append((b"vary", b"accept"))
-    return Answered(body, headers, etag, fresh_until, stale)
+    @cached_property
+    def headers(self) -> Headers:
+        """Its type, length and tag."""
+        vary = [(b"vary", b"accept")] if self.varies else []
+        return [
+            (b"content-type", self.media_type),
+            (b"content-length", b"%d" % len(self.body)),
+            (b"etag", self.etag),
+            *vary,
+        ]
 
 
 def etag_of(body: bytes) -> bytes:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from app.answers.budgets import Budgets, budgets_of
 from app.answers.deployment import Deployment, deploy
@@ -14,8 +14,7 @@ from app.resolve.model import ResolvedModel
 from app.schemas.request import BudgetedRequest
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Fit:
+class Fit(NamedTuple):
     """What one replica holds at one context, on the stage with the least room.
 
     `by_memory` are the whole sequences that memory holds, `sequences` the same with the fraction,

@@ -7,7 +7,7 @@ import anyio
 from fastapi import Request
 
 from app.answers.calculations import CROSSOVER, canonical
-from app.answers.kept import Answered, Key, answered, key_of
+from app.answers.kept import Answered, Key, key_of
 from app.deps import Services
 from app.render.crossover_chart import PictureFormat, crossover_chart
 from app.render.crossover_curve import crossover_curve, crossover_frame
@@ -71,7 +71,7 @@ async def _draw(asked: CrossoverQuery, kind: PictureFormat, services: Services) 
     )
     draw = partial(crossover_chart, crossover_frame(asked), curves, kind)
     content = await anyio.to_thread.run_sync(draw, limiter=_ONE_AT_A_TIME)
-    return answered(
+    return Answered(
         content,
         media_type=MEDIA_TYPES[kind].encode(),
         varies=True,

@@ -23,6 +23,7 @@ from app.schemas.types import (
     QueryModel,
     Share,
     Whole,
+    none_given,
 )
 
 ParallelSize = Annotated[int, Whole(1, 4096)]
@@ -219,7 +220,7 @@ class HeldTokens(Subject):
         description="Tokens held per sequence, prompt and output together.",
         examples=[8192],
     )
-    contexts: Contexts = Field([], description="Further contexts for `by_context`.")
+    contexts: Contexts = none_given("Further contexts for `by_context`.")
     batch: Count = Field(1, description="Sequences decoding together.")
 
 
@@ -244,17 +245,17 @@ class ConcurrencyBody(InlineFields, CalibratedFields, ConcurrencyQuery):
 class CurvePoints(Subject):
     """Where on the curve to look."""
 
-    models: Annotated[list[ModelName], Field(max_length=8)] = Field(
-        [], description="Several models in one picture, instead of `model`."
+    models: Annotated[list[ModelName], Field(max_length=8)] = none_given(
+        "Several models in one picture, instead of `model`."
     )
     context: Count | None = Field(
         None, description="Tokens per sequence of the first point.", examples=[4096]
     )
-    contexts: Contexts = Field([], description="Contexts of further points.")
+    contexts: Contexts = none_given("Contexts of further points.")
     batch: Count | None = Field(
         None, description="Sequences decoding together, of the first point.", examples=[32]
     )
-    batches: Batches = Field([], description="Batches of further points.")
+    batches: Batches = none_given("Batches of further points.")
     format: Literal["json", "svg", "png"] = Field(
         "json", description="A picture instead of the numbers; `Accept` does the same."
     )

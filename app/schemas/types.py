@@ -87,6 +87,14 @@ Positive = Annotated[float, Field(gt=0, le=1e30, allow_inf_nan=False), BeforeVal
 Flag = Annotated[bool, BeforeValidator(flag)]
 
 
+def none_given(description: str) -> Any:
+    """A list field that is empty by default, and says so in the schema.
+
+    A default that is a list would be copied deeply for each request.
+    """
+    return Field(default_factory=list, json_schema_extra={"default": []}, description=description)
+
+
 class QueryModel(BaseModel):
     """Base of what is read from a query string: lax about text, strict about names."""
 

@@ -11,7 +11,7 @@ from fastapi import FastAPI
 
 from app.answers.calculations import KV, canonical
 from app.answers.calculator import Calculator
-from app.answers.kept import AnswerCache, answered, key_of
+from app.answers.kept import AnswerCache, Answered, key_of
 from app.catalog.models import model_catalogue
 from app.hub.client import HubClient
 from app.hub.config import HubConfig
@@ -214,18 +214,18 @@ async def test_errors_are_not_kept(client: httpx.AsyncClient, app: Service):
 def test_the_cache_is_bounded_by_bytes():
     cache = AnswerCache(100_000)
     for number in range(1000):
-        cache.put(key_of("/kv", b"%d" % number), answered(bytes(1000)))
+        cache.put(key_of("/kv", b"%d" % number), Answered(bytes(1000)))
         assert cache.bytes <= 100_000
     assert cache.get(key_of("/kv", b"0")) is None
     assert cache.get(key_of("/kv", b"999")) is not None
-    cache.put(key_of("/kv", b"huge"), answered(bytes(50_000)))
+    cache.put(key_of("/kv", b"huge"), Answered(bytes(50_000)))
     assert cache.get(key_of("/kv", b"huge")) is None
     assert cache.get(key_of("/kv", b"999")) is not None
 
 
 def test_a_cache_without_room_keeps_nothing():
     cache = AnswerCache(0)
-    cache.put(key_of("/kv", b""), answered(b"x"))
+    cache.put(key_of("/kv", b""), Answered(b"x"))
     assert len(cache) == 0
 
 
