@@ -104,6 +104,8 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     async def lifespan(app: Service) -> AsyncIterator[None]:
         async with open_services(settings, app.answers, app.metrics.hub_event) as services:
             app.state.services = services
+            if app.edge.gate is not None and services.counts is not None:
+                app.edge.gate.share = services.counts.count
             with steady_memory():
                 yield
         app.journal.flush()

@@ -161,7 +161,9 @@ class Settings(BaseSettings):
 
     # A fleet
     redis_url: Annotated[SecretStr, AfterValidator(_redis_url)] | None = Field(
-        None, repr=False, description="Redis or Valkey for files shared between replicas."
+        None,
+        repr=False,
+        description="Redis or Valkey for what replicas share: files, and the counts of a rate.",
     )
     redis_timeout_s: float = Field(
         0.25, gt=0, le=10, description="Longest wait for it; then one goes on without."
@@ -175,7 +177,9 @@ class Settings(BaseSettings):
         "none: everybody may ask.",
     )
     rate_limit: Annotated[int, Field(ge=1), AfterValidator(_rate_of_keys)] | None = Field(
-        None, description="Requests of a key in a window, counted by each worker; needs keys."
+        None,
+        description="Requests of a key in a window; needs keys. Counted by all together with "
+        "`KVMATH_REDIS_URL`, else by each worker for itself.",
     )
     rate_limit_window_s: int = Field(60, ge=1, le=86400, description="Length of that window.")
 

@@ -95,7 +95,7 @@ class Edge:
             scope, send, given, key, cache_control=self.cache_control, clock=self.answers.clock
         )
         try:
-            if self.gate is not None and (refused := self.gate.check(exchange)) is not None:
+            if self.gate is not None and (refused := await self.gate.admit(exchange)) is not None:
                 exchange.identify()
                 await exchange.replace(respond(exchange.scope, refused), receive)
             elif kept is not None:

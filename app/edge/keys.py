@@ -85,13 +85,6 @@ class Gate:
                 return self._verdict(exchange, number, left_s)
         return self._count_here(exchange)
 
-    def check(self, exchange: Exchange) -> KvmathError | None:
-        """As `admit`, by the count of this process alone."""
-        refused = self._known(exchange)
-        if self._limit is None or not exchange.caller:
-            return refused
-        return self._count_here(exchange)
-
     def _known(self, exchange: Exchange) -> KvmathError | None:
         if exchange.scope["path"] in ALWAYS_OPEN:
             return None

@@ -108,7 +108,7 @@ async def test_a_window_ends():
         scope: ClassVar = {"path": "/kv"}
         credentials = b"key"
 
-    assert gate.check(Asked()) is None  # type: ignore[arg-type] # all it needs
+    assert await gate.admit(Asked()) is None  # type: ignore[arg-type] # all it needs
     refused = await gate.admit(Asked())  # type: ignore[arg-type] # all it needs
     assert refused is not None
     assert refused.retry_after == 10

@@ -3,9 +3,11 @@
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack
 from hashlib import sha256
 from typing import Any, ClassVar
 
+import httpx
 import pytest
 from redis.asyncio import Redis
 
@@ -13,6 +15,7 @@ from app.deps import open_services
 from app.edge.keys import Gate
 from app.errors import TooManyRequests
 from app.hub.shared_counts import Count, SharedCounts
+from app.main import create_app
 from app.settings import Settings
 from tests.valkey import Valkey
 
@@ -235,3 +238,28 @@ async def test_services_open_them_where_there_is_something_to_count(
     async with open_services(Settings(**given)) as services:
         assert services.counts is not None
         assert (await services.counts.count("ci") or Count(0, 0)).number == 1
+
+
+async def test_two_replicas_answer_a_caller_three_times_in_all(
+    settings: Settings, server: Valkey, raw: Redis
+):
+    """Through HTTP, whether the answer is in memory or not."""
+    given = settings.model_dump(exclude_unset=True) | {
+        "redis_url": server.url,
+        "api_keys": "ci:first-key-0001",
+        "rate_limit": 3,
+    }
+    async with AsyncExitStack() as stack:
+        clients = []
+        for _ in range(2):
+            app = create_app(Settings(**given))
+            await stack.enter_async_context(app.router.lifespan_context(app))
+            transport = httpx.ASGITransport(app)
+            client = httpx.AsyncClient(transport=transport, base_url="http://kvmath.test")
+            clients.append(await stack.enter_async_context(client))
+        key = {"x-api-key": "first-key-0001"}
+        statuses = [
+            (await client.get("/kv?model=llama-3-8b&context=8192", headers=key)).status_code
+            for client in clients * 4
+        ]
+    assert statuses == [200, 200, 200, 429, 429, 429, 429, 429]
