@@ -27,8 +27,6 @@ def split_items(text: str) -> Iterator[str]:
     if closed := _CLOSE.fullmatch(text, at):
         return
     while True:
-        if not text.startswith("{", at):
-            raise NotUsual
         try:
             _, end = _decode(text, at)
         except (ValueError, RecursionError):

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from pydantic_core import from_json, to_json
 from starlette.responses import Response, StreamingResponse
 
-from app.answers.calculations import CALCULATIONS
+from app.answers.calculations import CALCULATIONS, Calculation
 from app.answers.calculator import Calculator
 from app.answers.split import NotUsual, split_items
 from app.api.routing import StrictRoute, api_router
@@ -148,13 +148,15 @@ class _Batch:
             self._made.pop(item, None)
 
     def _make(self, item: str) -> bytes | asyncio.Task[bytes]:
-        fields = _object(item)
+        fields = _value(item)
+        if not isinstance(fields, dict):
+            return _failed(None, _NO_OBJECT)
         path = fields.pop("path", None)
         calculation = CALCULATIONS.get(path) if isinstance(path, str) else None
         if calculation is None:
             return _failed(None, _no_path(path))
         try:
-            asked: Any = calculation.body.model_validate(fields)
+            asked = _read(calculation, fields)
             answer = self._calculator.at_hand(calculation, asked)
         except ValidationError as error:
             found = [
@@ -176,6 +178,13 @@ class _Batch:
         return asyncio.create_task(wait())
 
 
+def _read(calculation: Calculation, fields: dict[str, Any]) -> Any:
+    asked = calculation.body.model_validate(fields)
+    if getattr(asked, "format", "json") != "json":
+        raise InputError.of("format", "is json in a batch: a picture is asked for alone")
+    return asked
+
+
 def _succeeded(body: bytes) -> bytes:
     return b'"status":200,"body":%b}' % body
 
@@ -189,6 +198,11 @@ def _failed(path: str | None, error: Exception) -> bytes:
     return b'"status":%d,%b"body":%b}' % (response.status_code, after, bytes(response.body))
 
 
+_NO_OBJECT = InputError(
+    [FieldError(loc=("body",), msg="an item is an object with a path", type="dict_type")]
+)
+
+
 def _no_path(path: object) -> InputError:
     known = ", ".join(CALCULATIONS)
     msg = f"is needed: one of {known}" if path is None else f"is none of {known}"
@@ -196,13 +210,11 @@ def _no_path(path: object) -> InputError:
     return InputError([FieldError(loc=("body", "path"), msg=msg, type=kind)])
 
 
-def _object(item: str) -> dict[str, Any]:
-    fields: dict[str, Any]
+def _value(item: str) -> Any:
     try:
-        fields = from_json(item)
+        return from_json(item)
     except ValueError:  # half a character, or nested deeper than pydantic goes
-        fields = json.loads(item)
-    return fields
+        return json.loads(item)
 
 
 async def _lines(results: AsyncIterator[bytes]) -> AsyncIterator[bytes]:

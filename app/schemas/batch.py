@@ -9,14 +9,12 @@ from app.schemas.types import AnswerModel, BodyModel
 MAX_ITEMS = 10_000
 
 BatchItem = Annotated[
-    dict[str, Any],
+    Any,
     WithJsonSchema(
         {
-            # Open: an item that is wrong fails by itself, not the batch.
-            "type": "object",
+            # Open, even for what is no object: an item that is wrong fails by itself.
             "description": "`path` of a calculation (`/kv`, `/concurrency`, `/crossover`, `/plan`) "
             "and beside it the fields of its POST body.",
-            "additionalProperties": True,
             "examples": [{"path": "/kv", "model": "llama-3-8b", "context": 8192}],
         }
     ),

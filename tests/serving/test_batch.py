@@ -121,7 +121,8 @@ async def test_an_empty_batch_and_one_too_many(client: httpx.AsyncClient):
         b"{}",
         b"[]",
         b'{"items": 1}',
-        b'{"items": [1]}',
+        b'{"items": [1,]}',
+        b'{"items": [1 2]}',
         b'{"items": [{"path": "/kv"},]}',
         b'{"items": [{"path": "/kv"}]',
         b'{"items": [{"path": "/kv"}]} x',
@@ -144,6 +145,24 @@ async def test_an_item_without_a_calculation(client: httpx.AsyncClient, path: An
     assert result["body"]["errors"][0]["loc"] == ["body", "path"]
 
 
+@pytest.mark.parametrize("item", [1, None, "path", [KV], True])
+async def test_an_item_that_is_no_object_fails_alone(client: httpx.AsyncClient, item: Any):
+    before, result, after = await _results(client, [KV, item, KV])
+    assert (before["status"], result["status"], after["status"]) == (200, 422, 200)
+    assert result["body"]["errors"][0]["loc"] == ["body"]
+    slowly = json.dumps({"items": [item]}).encode()  # as FastAPI reads it
+    headers = {"content-type": "application/json; charset=utf-8"}
+    answer = await client.post("/batch", content=slowly, headers=headers)
+    assert answer.json()["results"][0]["body"] == result["body"]
+
+
+async def test_a_picture_is_no_item(client: httpx.AsyncClient):
+    item = {"path": "/crossover", "model": "llama-3-8b", "format": "svg"}
+    (result,) = await _results(client, [item])
+    assert result["status"] == 422
+    assert result["body"]["errors"][0]["loc"] == ["body", "format"]
+
+
 async def test_other_spellings_of_the_envelope_are_read_too(client: httpx.AsyncClient):
     plain = await _results(client, [KV])
     for body in (
@@ -161,7 +180,8 @@ async def test_other_spellings_of_the_envelope_are_read_too(client: httpx.AsyncC
 def test_items_are_cut_where_json_says():
     text = '{"items" : [ {"a": "]},{"} , {"b": {"c": [1, NaN]}},{}]}'
     assert list(split_items(text)) == ['{"a": "]},{"}', '{"b": {"c": [1, NaN]}}', "{}"]
-    for wrong in ('{"items": [{} {}]}', '{"items": [{}], }', '{"items": [[]]}'):
+    assert list(split_items('{"items":[1, null,[{}] ]}')) == ["1", "null", "[{}]"]
+    for wrong in ('{"items": [{} {}]}', '{"items": [{}], }', '{"items": [x]}'):
         with pytest.raises(NotUsual):
             list(split_items(wrong))
 
