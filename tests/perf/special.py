@@ -7,6 +7,7 @@ import socket
 import statistics
 import tempfile
 import time
+from itertools import count
 
 from app.catalog.models import model_catalogue
 from tests.fake_hub import FakeHub
@@ -18,20 +19,22 @@ ITEMS = 10_000
 CALLERS = 1_000
 _QUIET = {"HF_HUB_OFFLINE": "1", "KVMATH_LOG_LEVEL": "error", "KVMATH_LOG_REQUESTS": "0"}
 _GPUS = ("h100", "h200", "b200", "a100-80gb", "l40s", "mi300x")
+_CONTEXTS = 10_000
 _PATHS = ("/kv", "/concurrency", "/crossover", "/concurrency")
 
 
-def items(distinct: int) -> bytes:
-    """A batch of 10,000 items, of which so many differ: calculation, model, GPU and context."""
+def items(distinct: int, first: int = 0) -> bytes:
+    """A batch of 10,000 items, of which so many differ: calculation, model, GPU and context.
+
+    Items are numbered from `first`; no two numbers give the same item.
+    """
     models = [entry.id for entry in model_catalogue().models][:12]
     pool = []
-    for i in range(distinct):
+    for i in range(first, first + distinct):
         item: dict[str, object] = {"path": _PATHS[i % 4], "model": models[i // 4 % len(models)]}
-        item["context"] = 1024 + i
+        item["context"], item["batch"] = 1024 + i % _CONTEXTS, i // _CONTEXTS + 1
         if item["path"] != "/kv":
             item["gpu"] = _GPUS[i % len(_GPUS)]
-        if item["path"] == "/crossover":
-            item["batch"] = i % 60 + 1
         pool.append(item)
     return json.dumps({"items": [pool[i % distinct] for i in range(ITEMS)]}).encode()
 
@@ -79,19 +82,20 @@ async def _drained(port: int, body: bytes, start: float) -> float:
 
 
 async def two_workers() -> None:
-    """Two large batches at once on two workers, against one alone."""
-    body = items(2500)
+    """Two large batches at once on two workers, against one alone; no item was asked before."""
+    batches = (items(ITEMS, first) for first in count(0, ITEMS))
     async with service(_QUIET | {"KVMATH_WORKERS": "2"}) as (_, port):
         connections = [Connection(port) for _ in range(8)]
         for connection in connections:  # both workers have met the models
-            await connection.ask("POST", "/batch", body)
+            await connection.ask("POST", "/batch", items(ITEMS, 10**6))
             connection.close()
         alone: list[float] = []
         together: list[float] = []
-        for _ in range(15):
+        for _ in range(9):
             for number, times in ((1, alone), (2, together)):
+                bodies = [next(batches) for _ in range(number)]
                 start = time.perf_counter()
-                senders = [_drained(port, body, start) for _ in range(number)]
+                senders = [_drained(port, body, start) for body in bodies]
                 times.append(max(await asyncio.gather(*senders)))
     one, two = statistics.median(alone), statistics.median(together)
     print(f"two workers: a batch alone {one * 1e3:.0f} ms, two at once {two * 1e3:.0f} ms")
