@@ -39,7 +39,7 @@ from app.resolve.quantization.loading import weight_storage
 from app.schemas.answer import ModelRef
 from app.schemas.kv import KvSegment, LayerRow, Parameters
 
-KEPT = 1024
+KEPT = 512
 
 
 class Placing(NamedTuple):
