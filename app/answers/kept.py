@@ -3,8 +3,7 @@
 import hashlib
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
 from cachetools import FIFOCache
@@ -65,7 +64,7 @@ class SecondChanceCache(FIFOCache[K, V]):
             self[key] = value
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, slots=True)
 class Answered:
     """An answer with status 200, as it is sent.
 
@@ -84,22 +83,25 @@ class Answered:
     fresh_until: float | None = None
     stale: bool = False
     asked: bool = False
+    _headers: Headers | None = field(default=None, init=False, repr=False)
 
-    @cached_property
-    def etag(self) -> bytes:
-        """Its strong entity tag."""
-        return etag_of(self.body)
-
-    @cached_property
+    @property
     def headers(self) -> Headers:
-        """Its type, length and tag."""
-        vary = [(b"vary", b"accept")] if self.varies else []
-        return [
-            (b"content-type", self.media_type),
-            (b"content-length", b"%d" % len(self.body)),
-            (b"etag", self.etag),
-            *vary,
-        ]
+        """Its type, length and strong entity tag, made when it is first sent."""
+        if self._headers is None:
+            self._headers = [
+                (b"content-type", self.media_type),
+                (b"content-length", b"%d" % len(self.body)),
+                (b"etag", etag_of(self.body)),
+            ]
+            if self.varies:
+                self._headers.append((b"vary", b"accept"))
+        return self._headers
+
+    @property
+    def etag(self) -> bytes:
+        """The tag alone."""
+        return self.headers[2][1]
 
 
 def etag_of(body: bytes) -> bytes:
