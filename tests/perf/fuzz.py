@@ -129,6 +129,24 @@ async def _at_random(asker: Asker, cases: int, seed: int) -> None:
         await asker.ask(mutated(chance.choice(configs), chance), paths[number % len(paths)])
 
 
+class _Steered(random.Random):
+    """Chance as a fuzzer steers it: the bits of its bytes, and zeros when they are used up."""
+
+    def __init__(self, data: bytes) -> None:
+        super().__init__(0)
+        self._bits = int.from_bytes(data, "little")
+
+    def getrandbits(self, k: int) -> int:
+        """The next bits."""
+        taken = self._bits & ((1 << k) - 1)
+        self._bits >>= k
+        return taken
+
+    def random(self) -> float:
+        """A fraction of the next byte: what is compared here are tenths."""
+        return self.getrandbits(8) / 256
+
+
 def _guided(cases: int) -> None:
     """The same mutations, chosen by the branches they reach."""
     atheris = importlib.import_module("atheris")
@@ -138,14 +156,14 @@ def _guided(cases: int) -> None:
     configs = real_configs()
 
     def one(data: bytes) -> None:
-        chance = random.Random(data)
+        chance = _Steered(data)
         try:
             shape_of(mutated(chance.choice(configs), chance))
         except KvmathError:
             return
 
     atheris.instrument_all()
-    atheris.Setup([sys.argv[0], f"-runs={cases}"], one)
+    atheris.Setup([sys.argv[0], f"-runs={cases}", "-max_len=64", "-len_control=0"], one)
     atheris.Fuzz()
 
 
