@@ -151,9 +151,10 @@ def _guided(cases: int) -> None:
     """The same mutations, chosen by the branches they reach."""
     atheris = importlib.import_module("atheris")
     from app.errors import KvmathError  # noqa: PLC0415
-    from app.resolve.model import shape_of  # noqa: PLC0415 -- instrumented while it is imported
+    from app.resolve.model import shape_of  # noqa: PLC0415
 
     configs = real_configs()
+    shape_of(configs[0])  # loads the families, which are then instrumented too
 
     def one(data: bytes) -> None:
         chance = _Steered(data)
