@@ -111,7 +111,8 @@ class Edge:
         """Have the next such request answered before it is parsed, if the answer holds for good."""
         scope = exchange.scope
         request = scope.get("extensions", {}).get(EXTENSION)
-        if request is not None and kept.fresh_until is None and self.gate is None:
+        lasting = kept.fresh_until is None and self.gate is None
+        if request is not None and lasting and scope["http_version"] == "1.1":
             known = Known(exchange.path, *exchange.as_asked(kept))
             self.front.learn(request["bytes"], scope["headers"], known)
 

@@ -7,6 +7,7 @@ server's own share is most.
 
 from collections.abc import Sequence
 from http import HTTPStatus
+from operator import attrgetter
 from time import perf_counter
 
 from app.answers.kept import Headers, SecondChanceCache
@@ -17,7 +18,7 @@ EXTENSION = "kvmath.request"
 """Of a request's scope: its `bytes`, where they came alone and whole."""
 MAX_REQUEST_BYTES = 2048
 _ENTRY_BYTES = 1024
-"""Key, object and the container's own share of an entry, rounded up."""
+"""Objects and the container's own share of an entry, rounded up."""
 
 _HARMLESS = frozenset(
     {b"host", b"user-agent", b"accept", b"accept-encoding", b"accept-language", b"if-none-match"}
@@ -28,7 +29,7 @@ _HARMLESS = frozenset(
 class Known:
     """The answer to a request for `path`, but for the date and the id that each has of its own."""
 
-    __slots__ = ("asked", "begin", "body", "path", "rest", "status")
+    __slots__ = ("asked", "begin", "body", "path", "rest", "size", "status")
 
     def __init__(self, path: str, status: int, headers: Headers, body: bytes) -> None:
         self.asked = False
@@ -37,6 +38,7 @@ class Known:
         self.begin = b"HTTP/1.1 %d %b\r\n" % (status, HTTPStatus(status).phrase.encode())
         self.rest = b"%bx-request-id: " % _lines([*headers, FROM_MEMORY])
         self.body = body
+        self.size = len(self.rest) + len(body) + _ENTRY_BYTES
 
 
 class Front:
@@ -46,7 +48,9 @@ class Front:
     """
 
     def __init__(self, max_bytes: int, journal: Journal) -> None:
-        self._known: SecondChanceCache[bytes, Known] = SecondChanceCache(max_bytes, _weight)
+        self._known: SecondChanceCache[bytes, Known] = SecondChanceCache(
+            max_bytes, attrgetter("size")
+        )
         self._journal = journal
         self._general: Sequence[tuple[bytes, bytes]] = ()
         self._general_lines = b""
@@ -56,7 +60,8 @@ class Front:
 
         Unless it may mean something else when it comes again, or takes too much of the room.
         """
-        if len(request) > MAX_REQUEST_BYTES or _weight(known) > self._known.maxsize / 8:
+        known.size += len(request)
+        if len(request) > MAX_REQUEST_BYTES or known.size > self._known.maxsize / 8:
             return
         if all(_harmless(*header) for header in given):
             self._known[request] = known
@@ -97,7 +102,3 @@ def _lines(headers: Sequence[tuple[bytes, bytes]]) -> bytes:
 
 def _harmless(name: bytes, value: bytes) -> bool:
     return name in _HARMLESS or (name == b"connection" and value.lower() == b"keep-alive")
-
-
-def _weight(known: Known) -> int:
-    return len(known.body) + len(known.rest) + MAX_REQUEST_BYTES // 4 + _ENTRY_BYTES

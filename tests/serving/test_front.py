@@ -50,6 +50,7 @@ class Caller:
 
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
+    port: int
     app: Seen = field(repr=False)
 
     async def send(self, *pieces: bytes) -> None:
@@ -98,7 +99,7 @@ async def served(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> AsyncIt
     while not server.started:
         await asyncio.sleep(0.005)
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    yield Caller(reader, writer, app)
+    yield Caller(reader, writer, port, app)
     server.should_exit = True
     await asyncio.wait_for(running, 10)  # an idle connection that the front answered is closed
     assert await reader.read() == b""
@@ -204,6 +205,18 @@ async def test_a_connection_that_is_to_be_closed_is_closed(caller: Caller):
     assert not await caller.came_through(get(KV))
     await caller.ask(get(KV, "Connection: close"))
     assert await caller.reader.read() == b""
+
+
+async def test_a_caller_that_speaks_the_older_protocol_is_hung_up_on(caller: Caller):
+    old = get(KV).replace(b"HTTP/1.1", b"HTTP/1.0")
+    for _ in range(LEARNED_AFTER + 2):
+        reader, writer = await asyncio.open_connection("127.0.0.1", caller.port)
+        writer.write(old)
+        said = await asyncio.wait_for(reader.read(), 10)
+        assert said.startswith(b"HTTP/1.1 200 OK\r\n")
+        assert b"\r\nconnection: close\r\n" in said
+        writer.close()
+    assert len(caller.app.targets) == LEARNED_AFTER + 2
 
 
 async def test_a_known_request_within_another_is_a_part_of_it(caller: Caller):
