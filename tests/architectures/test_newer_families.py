@@ -1,4 +1,6 @@
-"""DeepSeek-V4.1, Dots 3 Note, Step-5: published totals, and caches worked out by hand."""
+"""DeepSeek-V4.1, Dots 3 Note, Step-5, Moondream 3: published totals, and caches worked out by
+hand.
+"""
 
 from typing import Any
 
@@ -239,3 +241,30 @@ def test_step5_has_no_default_sizes(missing: str) -> None:
     text = {key: value for key, value in STEP5_TEXT.items() if key != missing}
     with pytest.raises(InputError, match=missing):
         shape_from_config({"model_type": "step5", **text})
+
+
+def test_moondream3_counts_every_tensor() -> None:
+    # its config.json states no sizes, so they are all defaults. 2048 wide, 24 layers: norm, q, k
+    # and v of 32 heads, output, scales of queries and values by token and by position
+    layer = 2 * 2048 + 4 * 2048 * (2048 + 1) + 2 * 32 * 3 * 2048 + 32
+    dense = 2 * 2048 * 8192 + 8192 + 2048
+    routed = 64 * (3 * 1024 * 2048) + 64 * 2048 + 64
+    text = 24 * layer + 4 * dense + 20 * routed + 51200 * (2 * 2048 + 1) + 2 * 2048
+    # SigLIP: patches of 14 x 14, 27 x 27 places, 27 layers, then a projector of two views
+    block = 4 * 1152 + 4 * 1152 * (1152 + 1) + 2 * 1152 * 4304 + 4304 + 1152
+    vision = 1152 * (3 * 14**2 + 1 + 27**2) + 2 * 1152 + 27 * block
+    projector = 8192 * (2 * 1152 + 1) + 2048 * (8192 + 1)
+    # features of one coordinate and two sizes, encoders, heads of 1024 and 2 x 1024 bins, a norm
+    region = 128 + 2 * 256 + 2048 * (256 + 512 + 2) + (1024 + 2048) * (2048 + 1) + 2 * 2048
+    model = shape_from_config({"model_type": "moondream3", "architectures": ["HfMoondream"]})
+    assert model.parameters.total == text + vision + projector + region
+    # mlx-vlm's card of moondream/moondream3-preview: 9.27B, about 2B active
+    assert round(model.parameters.total / 1e7) == 927
+    assert per_layer(model) == {2 * 32 * 64 * 2: 24}
+
+
+def test_moondream3_reads_the_sizes_its_config_states() -> None:
+    text = {"n_layers": 3, "moe": {"start_layer": 1, "num_experts": 4, "experts_per_token": 2}}
+    model = shape_from_config({"model_type": "moondream3", "config": {"text": text}})
+    experts = [w for w in model.weights if w.part is Part.ROUTED_EXPERTS]
+    assert {(w.layers, w.experts, w.active) for w in experts} == {((1, 2), 4, 2)}
