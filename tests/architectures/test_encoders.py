@@ -146,7 +146,35 @@ def test_an_encoder_that_generates_caches_where_it_says_so() -> None:
         {"model_type": "qwen2", "is_causal": False},
         {"model_type": "llama", "architectures": ["LlamaBidirectionalModel"]},
         {"model_type": "gemma3_text", "use_bidirectional_attention": True},
+        {"model_type": "deberta-v2"},
+        {"model_type": "siglip"},
+        {"model_type": "siglip2_text_model"},
+        {"model_type": "modernvbert"},
+        {"model_type": "colmodernvbert"},
     ],
 )
 def test_encoders_keep_nothing(config: dict[str, Any]) -> None:
     assert [group.parts for group in shape_from_config(config).groups] == [()]
+
+
+def test_clips_text_is_causal_and_cached() -> None:
+    model = shape_from_config({"model_type": "clip", "architectures": ["CLIPModel"]})
+    (group,) = model.groups
+    assert len(group.layers) == 12
+    assert group.parts == (FullAttention(num_key_value_heads=8, head_dim=64, v_head_dim=64),)
+    assert model.longest_context == 77
+    assert model.traits >= {"multimodal", "pooling"}
+
+
+@pytest.mark.parametrize(
+    ("model_type", "inside", "size"),
+    [("colpali", "paligemma", 2048), ("colqwen2", "qwen2_vl", 8192)],
+)
+def test_retrievers_have_a_projection_in_place_of_a_head(
+    model_type: str, inside: str, size: int
+) -> None:
+    whole = shape_from_config({"model_type": inside, "tie_word_embeddings": True})
+    retriever = shape_from_config({"model_type": model_type, "embedding_dim": 64})
+    assert retriever.parameters.total - whole.parameters.total == 64 * size + 64
+    assert retriever.groups == whole.groups
+    assert "pooling" in retriever.traits

@@ -1,5 +1,5 @@
-"""Text encoders with learned positions: BERT, RoBERTa, XLM-R, CamemBERT, ELECTRA, MPNet, DistilBERT,
-ALBERT. They see the whole text at once and cache nothing.
+"""Text encoders with learned positions: BERT, ERNIE, RoBERTa, XLM-R, CamemBERT, ELECTRA, MPNet,
+DistilBERT, ALBERT. They see the whole text at once and cache nothing.
 """
 
 from dataclasses import replace
@@ -73,6 +73,7 @@ ELECTRA_HEADS = Heads(
     "xlm-roberta",
     "camembert",
     "data2vec-text",
+    "ernie",
     architectures=(
         "BertModel",
         "BertForMaskedLM",
@@ -80,6 +81,9 @@ ELECTRA_HEADS = Heads(
         "BertForTokenClassification",
         "BertSpladeSparseEmbeddingModel",
         "BgeM3EmbeddingModel",
+        "ErnieModel",
+        "ErnieForSequenceClassification",
+        "ErnieForTokenClassification",
         "RobertaModel",
         "RobertaForMaskedLM",
         "RobertaForSequenceClassification",
@@ -95,13 +99,13 @@ def bert(config: Config) -> ModelShape:
     """
     roberta = config.text("model_type") == "roberta"
     dims = encoder_dims(config, vocab=50265 if roberta else 30522)
-    heads = BERT_HEADS if config.text("model_type") == "bert" else ROBERTA_HEADS
-    return encoder_shape(
-        config,
-        dims,
-        BERT,
-        extra=[*embeddings(config, dims, dims.hidden), *encoder_head(config, dims, heads)],
-    )
+    heads = BERT_HEADS if config.text("model_type") in ("bert", "ernie") else ROBERTA_HEADS
+    extra = [*embeddings(config, dims, dims.hidden), *encoder_head(config, dims, heads)]
+    if config.boolean("use_task_id", default=False):
+        rows = config.integer("task_type_vocab_size", default=3)
+        name = config.prefix + "embeddings.task_type_embeddings"
+        extra.append(Weight(name=name, shape=(rows, dims.hidden), part=Part.OTHER))
+    return encoder_shape(config, dims, BERT, extra=extra)
 
 
 @family("bert-generation", architectures=("BertGenerationEncoder", "BertGenerationDecoder"))

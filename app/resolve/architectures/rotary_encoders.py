@@ -77,24 +77,24 @@ def modernbert(config: Config) -> ModelShape:
         extra=[
             vector(config.prefix + "embeddings.norm", dims.hidden, bias=norm_bias),
             vector(f"{at}.attn_norm", dims.hidden, layers=range(1, dims.layers), bias=norm_bias),
-            *_modern_head(config, dims, norm_bias=norm_bias),
+            *modern_head(config, dims.hidden, dims.vocab, norm_bias=norm_bias),
         ],
         traits=(ENCODER_ONLY, POOLING),
     )
 
 
-def _modern_head(config: Config, dims: Dims, *, norm_bias: bool) -> list[Weight]:
+def modern_head(config: Config, hidden: int, vocab: int, *, norm_bias: bool) -> list[Weight]:
     """A layer and a norm before masks are filled or labels given; words get a bias each."""
     masked = ends(config, "ForMaskedLM")
     if not masked and not ends(config, *SENTENCES, *TOKENS):
         return []
     bias = config.boolean("classifier_bias", default=False)
     head = [
-        linear("head.dense", dims.hidden, dims.hidden, part=Part.OTHER, bias=bias),
-        vector("head.norm", dims.hidden, bias=norm_bias),
+        linear("head.dense", hidden, hidden, part=Part.OTHER, bias=bias),
+        vector("head.norm", hidden, bias=norm_bias),
     ]
     if masked and config.boolean("decoder_bias", default=True):
-        head.append(vector("decoder", dims.vocab, part=Part.OTHER))
+        head.append(vector("decoder", vocab, part=Part.OTHER))
     return head
 
 

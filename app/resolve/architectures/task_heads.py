@@ -55,8 +55,13 @@ def with_task_head(config: Config, shape: ModelShape) -> ModelShape:
     if name.endswith(GENERATES):
         return shape
     if name.endswith("Model") and POOLING not in shape.traits:
-        return _for_pooling(shape, _without_head(shape))
+        return for_pooling(shape)
     return shape
+
+
+def for_pooling(shape: ModelShape) -> ModelShape:
+    """`shape` up to its last norm."""
+    return _for_pooling(shape, _without_head(shape))
 
 
 def _for_pooling(shape: ModelShape, weights: tuple[Weight, ...]) -> ModelShape:
