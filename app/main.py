@@ -63,7 +63,6 @@ class Service(FastAPI):
             },
         )
         self.journal = Journal([AccessLog(), self.metrics])
-        self.front = Front(settings.answer_cache_bytes // 4, self.journal)
         super().__init__(**options)
         self.edge = Edge(
             UsualAnswers(self, super().__call__),
@@ -81,7 +80,7 @@ class Service(FastAPI):
             ),
             max_age_s=settings.cache_max_age_s,
             answers=self.answers,
-            front=self.front,
+            front=Front(settings.answer_cache_bytes // 4, self.journal),
             journal=self.journal,
             gate=Gate.of(settings),
         )

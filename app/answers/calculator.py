@@ -92,4 +92,4 @@ class Calculator:
 
 def _key(calculation: Calculation, asked: Asked) -> Key | None:
     text = canonical(asked)
-    return None if text is None else key_of(calculation.path, text)
+    return None if text is None else key_of("meaning", calculation.path, text)

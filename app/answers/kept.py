@@ -4,7 +4,7 @@ import hashlib
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol, TypeVar
+from typing import Literal, Protocol, TypeVar
 
 from cachetools import FIFOCache
 
@@ -15,17 +15,19 @@ _ENTRY_BYTES = 1024
 Headers = list[tuple[bytes, bytes]]
 
 
-Key = tuple[str, bytes]
-"""What was asked: the path, and the query string or the body.
+Wording = Literal["query", "body", "meaning"]
+Key = tuple[Wording, str, bytes, bytes | str]
+"""What was asked: in which words, at which path, for which images if for any, and the words.
 
 A body that says the same in other words is another key. What a calculation understood, as
-canonical JSON, is one more: all wordings meet there.
+canonical JSON, is one more, its meaning: all wordings meet there.
 """
 
 
-def key_of(path: str, text: bytes) -> Key:
-    """The key of a request; long texts are known by their SHA-256."""
-    return (path, text if len(text) <= _LONGEST_TEXT else hashlib.sha256(text).digest())
+def key_of(wording: Wording, path: str, text: bytes, images: bytes = b"") -> Key:
+    """The key of a request; long texts are known by their SHA-256, in digits, as no text is."""
+    short = len(text) <= _LONGEST_TEXT
+    return (wording, path, images, text if short else hashlib.sha256(text).hexdigest())
 
 
 class Askable(Protocol):

@@ -7,7 +7,8 @@ from json import JSONDecoder
 _OPEN = re.compile(r'[ \t\n\r]*\{[ \t\n\r]*"items"[ \t\n\r]*:[ \t\n\r]*\[[ \t\n\r]*')
 _NEXT = re.compile(r"[ \t\n\r]*,[ \t\n\r]*")
 _CLOSE = re.compile(r"[ \t\n\r]*\][ \t\n\r]*\}[ \t\n\r]*")
-_decode = JSONDecoder().raw_decode
+# What an item says is read later: here a number is but a text, of whatever length.
+_decode = JSONDecoder(parse_int=len).raw_decode
 
 
 class NotUsual(ValueError):

@@ -148,7 +148,10 @@ class _Batch:
             self._made.pop(item, None)
 
     def _make(self, item: str) -> bytes | asyncio.Task[bytes]:
-        fields = _value(item)
+        try:
+            fields = _value(item)
+        except (ValueError, RecursionError):
+            return _failed(None, _UNREADABLE)
         if not isinstance(fields, dict):
             return _failed(None, _NO_OBJECT)
         path = fields.pop("path", None)
@@ -200,6 +203,10 @@ def _failed(path: str | None, error: Exception) -> bytes:
 
 _NO_OBJECT = InputError(
     [FieldError(loc=("body",), msg="an item is an object with a path", type="dict_type")]
+)
+
+_UNREADABLE = InputError(
+    [FieldError(loc=("body",), msg="a number has more digits than are read", type="json_invalid")]
 )
 
 

@@ -56,7 +56,7 @@ async def picture(
     text = canonical(drawn)
     if text is None:
         return await make()
-    return await services.calculator.once(key_of(CROSSOVER.path, text), make, words)
+    return await services.calculator.once(key_of("meaning", CROSSOVER.path, text), make, words)
 
 
 async def _draw(asked: CrossoverQuery, kind: PictureFormat, services: Services) -> Answered:

@@ -28,13 +28,14 @@ PROBLEM_RESPONSES: dict[int | str, dict[str, Any]] = {
 
 
 class StrictRoute(APIRoute):
-    """A route that refuses query keys it does not know, and single ones that repeat.
+    """A route that refuses query keys it does not know, single ones that repeat, and JSON that is
+    not UTF-8.
 
-    FastAPI ignores the former and takes the last of the latter: both hide a caller's mistake.
+    FastAPI ignores the first and takes the last of the second: both hide a caller's mistake.
     """
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """FastAPI's handler behind a look at the names of the query's keys."""
+        """FastAPI's handler behind a look at the query's keys and at the body's encoding."""
         handle = super().get_route_handler()
         fields = dict(_query_fields(self.dependant))
         lists = frozenset(name for name, is_list in fields.items() if is_list)
@@ -48,6 +49,10 @@ class StrictRoute(APIRoute):
                 if unknown := once - fields.keys():
                     say = lambda name: unknown_field(name, list(fields))  # noqa: E731 -- one use
                     raise _refused(unknown, say, "extra_forbidden")
+            exchange: Exchange = request.scope["exchange"]
+            # Python's reader guesses UTF-16 and 32 by these; JSON is UTF-8 (RFC 8259, 8.1).
+            if b"\0" in exchange.body[:4] and "json" in request.headers.get("content-type", ""):
+                raise InputError.of("body", "not UTF-8", type="json_invalid")
             return await handle(request)
 
         return strict

@@ -15,8 +15,8 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.answers.kept import AnswerCache, Answered, key_of
-from app.edge.exchange import Exchange
-from app.edge.front import EXTENSION, Front, Known
+from app.edge.exchange import Exchange, images_of, new_id
+from app.edge.front import EXTENSION, Front, Known, lines, status_line
 from app.edge.journal import Journal
 from app.edge.keys import ALWAYS_OPEN, Gate
 from app.errors import DeadlinePassed, KvmathError, Overloaded, TooLarge
@@ -85,11 +85,7 @@ class Edge:
         given = dict(scope["headers"])
         key = kept = None
         if scope["method"] in _KEPT:
-            # The line end, which no header, query string or JSON text begins or goes on with.
-            text = b"\n?" + scope["query_string"]
-            if given.get(b"accept", b"").startswith(b"image/"):
-                text = given[b"accept"] + text
-            key = key_of(scope["path"], text)
+            key = key_of("query", scope["path"], scope["query_string"], images_of(given))
             kept = self.answers.get(key)
         exchange = Exchange(
             scope, send, given, key, cache_control=self.cache_control, clock=self.answers.clock
@@ -106,6 +102,22 @@ class Edge:
                 await self._serve(exchange, receive)
         finally:
             self.journal.write(exchange.entry())
+
+    @property
+    def most_beside_body(self) -> int:
+        """Bytes of a request that are no body, separators between its fields and all: a bound for
+        who cannot tell them apart yet."""
+        return 4 * (self.limits.header_bytes + self.limits.target_bytes)
+
+    def cut_off(self) -> bytes:
+        """What to send to a caller whose header fields have no end, before it is hung up on."""
+        request_id = new_id()
+        scope: Scope = {"path": "", "request_id": request_id.decode()}
+        refusal = self._headers_too_large(scope)
+        status, body = refusal.status_code, bytes(refusal.body)
+        self.journal.write(("", "", "other", status, 0.0, 0, len(body), request_id, False, ""))
+        own = [(b"x-request-id", request_id), (b"connection", b"close")]
+        return b"%b%b\r\n%b" % (status_line(status), lines([*refusal.raw_headers, *own]), body)
 
     def _learn(self, exchange: Exchange, kept: Answered) -> None:
         """Have the next such request answered before it is parsed, if the answer holds for good."""
@@ -161,9 +173,12 @@ class Edge:
             detail = f"Path and query string are over {limits.target_bytes} bytes; use POST."
             return problem(scope, _TARGET_TOO_LONG, detail)
         if exchange.header_bytes > limits.header_bytes:
-            detail = f"The header fields are over {limits.header_bytes} bytes."
-            return problem(scope, _HEADERS_TOO_LARGE, detail)
+            return self._headers_too_large(scope)
         return None
+
+    def _headers_too_large(self, scope: Scope) -> Response:
+        detail = f"The header fields are over {self.limits.header_bytes} bytes."
+        return problem(scope, _HEADERS_TOO_LARGE, detail)
 
     def _too_late(self, exchange: Exchange) -> Response:
         seconds = self.limits.seconds

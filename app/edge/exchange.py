@@ -31,6 +31,12 @@ new_id = _noise().__next__
 """A random id: 32 hexadecimal digits."""
 
 
+def images_of(given: Mapping[bytes, bytes]) -> bytes:
+    """The Accept header where it is one that another answer may be given for, else nothing."""
+    accept = given.get(b"accept", b"")
+    return accept if accept.startswith(b"image/") else b""
+
+
 class Exchange:
     """What one request needs on its way in and out."""
 
@@ -143,9 +149,7 @@ class Exchange:
         self.body_read = True
         self.body = body
         if self.is_json and not self.scope["query_string"] and self.method == "POST":
-            accept = self._given.get(b"accept", b"")
-            words = accept + body if accept.startswith(b"image/") else body
-            self.key = key_of(self.scope["path"], words)
+            self.key = key_of("body", self.scope["path"], body, images_of(self._given))
 
     def as_asked(self, answer: Answered) -> tuple[int, Headers, bytes]:
         """Status, header fields and body of an answer to this request; 304 where the caller has it.

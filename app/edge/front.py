@@ -35,8 +35,8 @@ class Known:
         self.asked = False
         self.path = path
         self.status = status
-        self.begin = b"HTTP/1.1 %d %b\r\n" % (status, HTTPStatus(status).phrase.encode())
-        self.rest = b"%bx-request-id: " % _lines([*headers, FROM_MEMORY])
+        self.begin = status_line(status)
+        self.rest = b"%bx-request-id: " % lines([*headers, FROM_MEMORY])
         self.body = body
         self.size = len(self.rest) + len(body) + _ENTRY_BYTES
 
@@ -81,7 +81,7 @@ class Front:
         if known is None:
             return None
         if general is not self._general:
-            self._general, self._general_lines = general, _lines(general)
+            self._general, self._general_lines = general, lines(general)
         request_id, body, path = new_id(), known.body, known.path
         took_s = perf_counter() - began
         self._journal.write(
@@ -96,7 +96,13 @@ class Front:
         )
 
 
-def _lines(headers: Sequence[tuple[bytes, bytes]]) -> bytes:
+def status_line(status: int) -> bytes:
+    """The first line of an answer."""
+    return b"HTTP/1.1 %d %b\r\n" % (status, HTTPStatus(status).phrase.encode())
+
+
+def lines(headers: Sequence[tuple[bytes, bytes]]) -> bytes:
+    """Header fields as they are sent."""
     return b"".join([b"%b: %b\r\n" % header for header in headers])
 
 

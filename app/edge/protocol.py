@@ -1,27 +1,42 @@
-"""uvicorn's protocol, which lets the front look at a request's bytes before it parses them."""
+"""uvicorn's protocol, but for two things: a request that is known is answered before it is parsed, and
+what comes beside a body is bounded while it comes.
+"""
 
 from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from app.edge.front import EXTENSION, Front
+from app.edge.edge import Edge
+from app.edge.front import EXTENSION
+
+LINGER_S = 1.0
+"""How long a caller that was cut off may take to notice."""
 
 
-class FrontProtocol(HttpToolsProtocol):
-    """One connection. What the front does not know goes the usual way."""
+class EdgeProtocol(HttpToolsProtocol):
+    """One connection of a service that has an `Edge`.
+
+    The parser gathers the request line and all fields before the service sees any of them: without
+    a bound here one caller could fill the memory. What frames a body in chunks may be as long as
+    the body.
+    """
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
-        self._front: Front | None = getattr(self.config.loaded_app, "front", None)
+        self._edge: Edge = self.config.loaded_app.edge
         self._between_requests = True
         self._alone: bytes | None = None
+        self._beside_body = 0
+        self._cut_off = False
 
     def data_received(self, data: bytes) -> None:
-        """Answer a request that is known, or parse what came."""
-        if self._between_requests and self._front is not None:
+        """Answer a request that is known; else parse what came."""
+        if self._cut_off:
+            return
+        if self._between_requests:
             free = not self.flow.write_paused and not self.transport.is_closing()
             if free and _is_over(self.cycle):
-                answer = self._front.answer(data, self.server_state.default_headers)
+                answer = self._edge.front.answer(data, self.server_state.default_headers)
                 if answer is not None:
                     self.transport.write(answer)
                     self.on_response_complete()
@@ -29,8 +44,11 @@ class FrontProtocol(HttpToolsProtocol):
             # One head and nothing else: no body, no other request, and no part of one.
             if data.startswith(b"GET ") and data.find(b"\r\n\r\n") == len(data) - 4:
                 self._alone = data
+        self._beside_body += len(data)
         super().data_received(data)
         self._alone = None
+        if self._beside_body > self._edge.most_beside_body and not self.transport.is_closing():
+            self._hang_up()
 
     def on_message_begin(self) -> None:
         """The parser has met the first byte of a request."""
@@ -39,10 +57,29 @@ class FrontProtocol(HttpToolsProtocol):
         if self._alone is not None:
             self.scope["extensions"] = {EXTENSION: {"bytes": self._alone}}
 
+    def on_body(self, body: bytes) -> None:
+        """The parser has met a piece of a body."""
+        super().on_body(body)
+        self._beside_body -= 2 * len(body)
+
     def on_message_complete(self) -> None:
         """The parser has met the last byte of a request."""
         super().on_message_complete()
         self._between_requests = True
+        self._beside_body = 0
+
+    def _hang_up(self) -> None:
+        """Say why, unless an answer is under way, and read no more.
+
+        Closed at once, what is still on its way would have the system take the words back.
+        """
+        self._cut_off = True
+        if not _is_over(self.cycle):
+            self.transport.close()
+            return
+        self.transport.write(self._edge.cut_off())
+        self.transport.write_eof()
+        self.loop.call_later(LINGER_S, self.transport.close)
 
 
 def _is_over(cycle: RequestResponseCycle | None) -> bool:

@@ -66,6 +66,16 @@ async def test_any_bytes_as_a_query(app, client: httpx.AsyncClient, path: str, q
     assert sent[0]["status"] in {200, 304, 404, 405, 422}
 
 
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-le"])
+@pytest.mark.parametrize("path", ["/kv", "/plan", "/batch"])
+async def test_json_is_utf_8(client: httpx.AsyncClient, path: str, encoding: str):
+    text = '{"items": []}' if path == "/batch" else '{"model": "llama-3-8b", "context": 9}'
+    json_type = {"content-type": "application/json"}
+    answer = await client.post(path, content=text.encode(encoding), headers=json_type)
+    assert answer.status_code == 422
+    assert answer.json()["errors"][0]["msg"] == "not UTF-8"
+
+
 def test_mutated_configs_get_an_answer_or_a_reason():
     """A few of what `make fuzz` does a hundred thousand times."""
     chance, configs = random.Random(20261129), real_configs()

@@ -156,6 +156,13 @@ async def test_an_item_that_is_no_object_fails_alone(client: httpx.AsyncClient, 
     assert answer.json()["results"][0]["body"] == result["body"]
 
 
+async def test_an_item_with_an_endless_number_fails_alone(client: httpx.AsyncClient):
+    endless = f'{{"path": "/kv", "context": {"9" * 5000}}}'
+    text = f'{{"items": [{json.dumps(KV)}, {endless}]}}'
+    answer = await client.post("/batch", content=text, headers={"content-type": "application/json"})
+    assert [result["status"] for result in answer.json()["results"]] == [200, 422]
+
+
 async def test_a_picture_is_no_item(client: httpx.AsyncClient):
     item = {"path": "/crossover", "model": "llama-3-8b", "format": "svg"}
     (result,) = await _results(client, [item])

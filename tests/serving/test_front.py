@@ -1,6 +1,7 @@
 """Requests that come in the same bytes as before: which are answered before they are parsed."""
 
 import asyncio
+import contextlib
 import json
 import logging
 from collections.abc import AsyncIterator
@@ -89,7 +90,8 @@ async def served(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> AsyncIt
     config = uvicorn.Config(
         app,
         port=port,
-        http="app.edge.protocol:FrontProtocol",
+        http="app.edge.protocol:EdgeProtocol",
+        ws="none",
         proxy_headers=False,
         access_log=False,
         log_config=None,
@@ -306,3 +308,53 @@ def test_the_front_is_bounded_by_bytes():
     assert 0 < front.size <= 100_000
     front.learn(b"large", [], Known("/kv", 200, [], b"x" * 50_000))
     assert front.answer(b"large", []) is None
+
+
+@pytest.mark.parametrize(
+    "endless",
+    [
+        b"GET /livez HTTP/1.1\r\nX: " + b"a" * 400_000,
+        b"GET /" + b"a" * 400_000,
+        b"GET /livez HTTP/1.1\r\n" + b"X: a\r\n" * 70_000,
+    ],
+)
+async def test_a_head_without_end_is_cut_off(caller: Caller, endless: bytes):
+    caller.writer.write(endless)
+    answer = await caller.answer()
+    assert (answer.status, answer.headers["content-type"]) == (431, "application/problem+json")
+    problem = json.loads(answer.body)
+    assert problem["request_id"] == answer.headers["x-request-id"]
+    assert await asyncio.wait_for(caller.reader.read(), 5) == b""
+    assert caller.app.targets == []
+
+
+async def test_trailer_fields_without_end_are_cut_off(caller: Caller):
+    reader, writer = await asyncio.open_connection("127.0.0.1", caller.port)
+    head = "POST /kv HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+    writer.write(f"{head}Transfer-Encoding: chunked\r\n\r\n2\r\n{{}}\r\n0\r\n".encode())
+    with contextlib.suppress(ConnectionError):  # bytes of ours may still be on their way
+        for _ in range(200):
+            writer.write(b"X: a\r\n" * 1000)
+            await asyncio.wait_for(writer.drain(), 5)
+            await asyncio.sleep(0)
+        assert await asyncio.wait_for(reader.read(), 5) == b""
+    writer.close()
+    with contextlib.suppress(ConnectionError):
+        await writer.wait_closed()
+
+
+async def test_a_large_body_in_small_chunks_is_no_head(caller: Caller):
+    text = json.dumps({"model": "llama-3-8b", "contexts": list(range(1, 250))}).ljust(100_000)
+    pieces = [text[at : at + 10] for at in range(0, len(text), 10)]
+    chunks = "".join(f"{len(piece):x}\r\n{piece}\r\n" for piece in pieces)
+    head = "POST /kv HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+    caller.writer.write(f"{head}Transfer-Encoding: chunked\r\n\r\n{chunks}0\r\n\r\n".encode())
+    assert (await caller.answer()).status == 200
+
+
+async def test_an_upgrade_is_left_alone(caller: Caller):
+    upgrade = ("Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 13")
+    key = "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ=="
+    answer = await caller.ask(get("/livez", *upgrade, key))
+    assert (answer.status, answer.body) == (200, b'{"status":"ok"}')
+    assert "x-request-id" in answer.headers

@@ -1,6 +1,8 @@
 """Answers kept as bytes: which requests share one, how long it holds, and what is never kept."""
 
 import asyncio
+import hashlib
+import json
 import re
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -204,6 +206,25 @@ async def test_a_query_that_looks_like_a_body_is_no_body(client: httpx.AsyncClie
     assert again.status_code == 422  # a POST takes no query
 
 
+async def test_the_words_of_a_query_are_no_body(client: httpx.AsyncClient):
+    query = "model=llama-3-8b&context=8192"
+    for _ in range(2):
+        assert (await client.get(f"/kv?{query}")).status_code == 200
+    json_type = {"content-type": "application/json"}
+    for words in (query, f"?{query}", f"\n?{query}"):
+        assert (await client.post("/kv", content=words, headers=json_type)).status_code == 422
+
+
+async def test_the_digest_of_a_body_is_no_body(client: httpx.AsyncClient):
+    body = json.dumps({"model": "llama-3-8b", "contexts": list(range(1, 200))}).encode()
+    json_type = {"content-type": "application/json"}
+    for _ in range(2):
+        assert (await client.post("/kv", content=body, headers=json_type)).status_code == 200
+    digest = hashlib.sha256(body)
+    for words in (digest.digest(), digest.hexdigest().encode()):
+        assert (await client.post("/kv", content=words, headers=json_type)).status_code == 422
+
+
 async def test_errors_are_not_kept(client: httpx.AsyncClient, app: Service):
     for target in ("/kv?model=llama-3-8b&context=0", "/kv?model=nobody", "/concurrency?gpu=x"):
         answer = await client.get(target)
@@ -214,25 +235,27 @@ async def test_errors_are_not_kept(client: httpx.AsyncClient, app: Service):
 def test_the_cache_is_bounded_by_bytes():
     cache = AnswerCache(100_000)
     for number in range(1000):
-        cache.put(key_of("/kv", b"%d" % number), Answered(bytes(1000)))
+        cache.put(key_of("body", "/kv", b"%d" % number), Answered(bytes(1000)))
         assert cache.bytes <= 100_000
-    assert cache.get(key_of("/kv", b"0")) is None
-    assert cache.get(key_of("/kv", b"999")) is not None
-    cache.put(key_of("/kv", b"huge"), Answered(bytes(50_000)))
-    assert cache.get(key_of("/kv", b"huge")) is None
-    assert cache.get(key_of("/kv", b"999")) is not None
+    assert cache.get(key_of("body", "/kv", b"0")) is None
+    assert cache.get(key_of("body", "/kv", b"999")) is not None
+    cache.put(key_of("body", "/kv", b"huge"), Answered(bytes(50_000)))
+    assert cache.get(key_of("body", "/kv", b"huge")) is None
+    assert cache.get(key_of("body", "/kv", b"999")) is not None
 
 
 def test_a_cache_without_room_keeps_nothing():
     cache = AnswerCache(0)
-    cache.put(key_of("/kv", b""), Answered(b"x"))
+    cache.put(key_of("body", "/kv", b""), Answered(b"x"))
     assert len(cache) == 0
 
 
 def test_long_questions_are_known_by_a_digest():
-    long = key_of("/kv", b"x" * 100_000)
-    assert len(long[1]) == 32
-    assert long != key_of("/kv", b"x" * 100_001)
+    long = key_of("body", "/kv", b"x" * 100_000)
+    assert len(long[-1]) == 64
+    assert long != key_of("body", "/kv", b"x" * 100_001)
+    assert long != key_of("body", "/kv", hashlib.sha256(b"x" * 100_000).hexdigest().encode())
+    assert long != key_of("body", "/kv", hashlib.sha256(b"x" * 100_000).digest())
 
 
 async def test_an_answer_ages_with_the_branch_it_rests_on(
