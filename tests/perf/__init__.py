@@ -1,1 +1,1 @@
-"""Measurements, not tests: run by ``make bench``, never collected by pytest."""
+"""Measurements, not tests: run by ``make bench``, ``soak`` and ``fuzz``, never collected by pytest."""

@@ -18,8 +18,8 @@ from dataclasses import dataclass
 
 from tests.perf import core, logs, special
 from tests.perf.load import CONNECTIONS, Sample, measure, sender
-from tests.perf.process import ROOT, cpu_s, free_port, resident_mb
 from tests.perf.workload import HOST, Workload
+from tests.running.process import ROOT, cpu_s, free_port, resident_mb
 
 SECONDS = float(os.environ.get("BENCH_SECONDS", "2"))
 ROUNDS = int(os.environ.get("BENCH_ROUNDS", "7"))

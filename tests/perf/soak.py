@@ -15,9 +15,9 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from tests.fake_hub import FakeHub, Fault
-from tests.perf.client import Connection
-from tests.perf.process import cpu_s, open_files, resident_mb, service
 from tests.perf.traffic import Caller
+from tests.running.client import Connection
+from tests.running.process import cpu_s, open_files, resident_mb, service
 from tests.valkey import Valkey
 
 SECONDS = float(os.environ.get("SOAK_SECONDS", "300"))

@@ -11,9 +11,9 @@ from itertools import count
 
 from app.catalog.models import model_catalogue
 from tests.fake_hub import FakeHub
-from tests.perf.client import Connection, Reply
-from tests.perf.process import cpu_s, resident_mb, service
-from tests.perf.traffic import config_of
+from tests.running.client import Connection, Reply
+from tests.running.configs import config_of
+from tests.running.process import cpu_s, resident_mb, service
 
 ITEMS = 10_000
 CALLERS = 1_000

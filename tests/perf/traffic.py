@@ -7,30 +7,11 @@ from collections import Counter
 from typing import Any
 
 from tests.fake_hub import FakeHub
-from tests.perf.client import Connection, Reply
+from tests.running.client import Connection, Reply
+from tests.running.configs import bytes_per_token, config_of
 
 HUB_TROUBLE = frozenset({502, 503, 504})
 BATCH_ITEMS = 100
-
-
-def config_of(number: int) -> dict[str, Any]:
-    """A small Llama; each number another one."""
-    return {
-        "model_type": "llama",
-        "num_hidden_layers": number % 60 + 1,
-        "hidden_size": 512,
-        "num_attention_heads": 8,
-        "num_key_value_heads": 2,
-        "intermediate_size": 1024,
-        "vocab_size": 1000,
-        "max_position_embeddings": 4096,
-        "torch_dtype": "bfloat16",
-    }
-
-
-def bytes_per_token(number: int) -> int:
-    """Keys and values x layers x 2 heads x (512 / 8) x 2 bytes."""
-    return 2 * (number % 60 + 1) * 2 * 64 * 2
 
 
 class WrongAnswer(AssertionError):

@@ -9,9 +9,9 @@ from redis.asyncio import Redis
 
 from app.hub.shared_store import _unpack
 from tests.fake_hub import FakeHub
-from tests.perf.client import Connection
-from tests.perf.process import service
-from tests.perf.traffic import bytes_per_token, config_of
+from tests.running.client import Connection
+from tests.running.configs import bytes_per_token, config_of
+from tests.running.process import service
 from tests.valkey import Valkey
 
 KILLS = 3

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ROOT
-from tests.perf.process import free_port, service
+from tests.running.process import free_port, service
 
 SERVE = ("-m", "app")
 COMMAND = ("-c", "from app.cli import main; main()", "llama-3-8b")
