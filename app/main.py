@@ -26,6 +26,7 @@ from app.edge.front import Front
 from app.edge.journal import AccessLog, Journal
 from app.edge.keys import Gate
 from app.edge.metrics import Metrics
+from app.json_size import MAX_BATCH_VALUES, MAX_VALUES
 from app.memory import steady_memory
 from app.settings import Settings
 
@@ -53,9 +54,11 @@ class Service(FastAPI):
 
     def __init__(self, *, settings: Settings, **options: Any) -> None:
         self.settings = settings
-        self.answers = AnswerCache(settings.answer_cache_bytes)
+        in_front = settings.answer_cache_bytes // 4
+        self.answers = AnswerCache(settings.answer_cache_bytes - in_front)
+        front = Front(in_front)
         self.metrics = Metrics(
-            self.answers,
+            lambda: self.answers.bytes + front.size,
             {
                 "version": __version__,
                 "gpu_catalogue": gpu_catalogue().version,
@@ -72,6 +75,8 @@ class Service(FastAPI):
                     "/verify": settings.max_log_bytes,
                     "/batch": settings.max_batch_bytes,
                 },
+                values=MAX_VALUES,
+                values_at={"/batch": MAX_BATCH_VALUES},
                 target_bytes=settings.max_target_bytes,
                 header_bytes=settings.max_header_bytes,
                 requests=settings.max_requests,
@@ -80,7 +85,7 @@ class Service(FastAPI):
             ),
             max_age_s=settings.cache_max_age_s,
             answers=self.answers,
-            front=Front(settings.answer_cache_bytes // 4, self.journal),
+            front=front,
             journal=self.journal,
             gate=Gate.of(settings),
         )

@@ -18,7 +18,8 @@ from app.answers.calculations import CALCULATIONS, Calculation
 from app.answers.calculator import Calculator
 from app.answers.split import NotUsual, split_items
 from app.api.routing import StrictRoute, api_router
-from app.errors import FieldError, InputError, KvmathError
+from app.errors import FieldError, InputError, KvmathError, TooLarge
+from app.json_size import MAX_VALUES, holds_more
 from app.problems import input_error, respond
 from app.schemas.batch import EXAMPLES, MAX_ITEMS, BatchAnswer, BatchBody
 
@@ -148,6 +149,8 @@ class _Batch:
             self._made.pop(item, None)
 
     def _make(self, item: str) -> bytes | asyncio.Task[bytes]:
+        if len(item) > MAX_VALUES and holds_more(item.encode()):
+            return _failed(None, _TOO_MANY_VALUES)
         try:
             fields = _value(item)
         except (ValueError, RecursionError):
@@ -205,6 +208,7 @@ _NO_OBJECT = InputError(
     [FieldError(loc=("body",), msg="an item is an object with a path", type="dict_type")]
 )
 
+_TOO_MANY_VALUES = TooLarge(f"The item holds over {MAX_VALUES} values.")
 _UNREADABLE = InputError(
     [FieldError(loc=("body",), msg="a number has more digits than are read", type="json_invalid")]
 )

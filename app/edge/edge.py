@@ -1,15 +1,16 @@
 """What happens to every request before and after routing, in one pure ASGI layer.
 
-One layer and not five: each costs a call and two closures a request. In order of appearance: the
-ids, the caller's key and its rate, an answer that is there already, room for one more request,
-the limits on target, headers and body, the deadline, HEAD as GET without a body, the answer for
-what nobody caught, ETag and 304, the headers of every answer, and a line in the journal.
+One layer and not five: each costs a call and two closures a request. In order of appearance: an
+answer that is there already, ids, room for one more request, the limits on target and headers, the
+deadline, the caller's key and its rate, the limits on the body, HEAD as GET without a body, the
+answer for what nobody caught, ETag and 304, the headers of every answer, and a line in the journal.
 """
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from time import perf_counter
 
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -20,13 +21,14 @@ from app.edge.front import EXTENSION, Front, Known, lines, status_line
 from app.edge.journal import Journal
 from app.edge.keys import ALWAYS_OPEN, Gate
 from app.errors import DeadlinePassed, KvmathError, Overloaded, TooLarge
+from app.json_size import holds_more
 from app.problems import Kind, problem, respond
 
 _log = logging.getLogger("kvmath")
 _KEPT = frozenset({"GET", "HEAD"})
 _TARGET_TOO_LONG = Kind(status=414, slug="uri-too-long", title="URI too long")
 _HEADERS_TOO_LARGE = Kind(status=431, slug="headers-too-large", title="Header fields too large")
-_BODY_TOO_SLOW = Kind(status=408, slug="request-timeout", title="Request timeout")
+_TOO_SLOW = Kind(status=408, slug="request-timeout", title="Request timeout")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -36,6 +38,8 @@ class Limits:
     Attributes:
         body_bytes: Largest body.
         body_bytes_at: Largest body by path, where it differs.
+        values: Most values in a JSON body.
+        values_at: Most values by path, where it differs.
         bodies_bytes: All bodies in memory together.
         target_bytes: Path and query string together.
         header_bytes: Names and values of all header fields together.
@@ -45,6 +49,8 @@ class Limits:
 
     body_bytes: int
     body_bytes_at: Mapping[str, int]
+    values: int
+    values_at: Mapping[str, int]
     bodies_bytes: int
     target_bytes: int
     header_bytes: int
@@ -91,17 +97,29 @@ class Edge:
             scope, send, given, key, cache_control=self.cache_control, clock=self.answers.clock
         )
         try:
-            if self.gate is not None and (refused := await self.gate.admit(exchange)) is not None:
-                exchange.identify()
-                await exchange.replace(respond(exchange.scope, refused), receive)
-            elif kept is not None:
-                exchange.hit = True
-                await exchange.give(kept)
+            if kept is not None and self.gate is None:
+                await self._give(exchange, kept)
                 self._learn(exchange, kept)
             else:
-                await self._serve(exchange, receive)
+                await self._serve(exchange, kept, receive)
         finally:
             self.journal.write(exchange.entry())
+
+    def known_answer(self, request: bytes, general: Sequence[tuple[bytes, bytes]]) -> bytes | None:
+        """What to send to a caller that asks in bytes that the front knows, or None.
+
+        `general` are the fields that the server gives every answer.
+        """
+        began = perf_counter()
+        found = self.front.answer(request, general)
+        if found is None:
+            return None
+        known, request_id, answer = found
+        path, status, took_s = known.path, known.status, perf_counter() - began
+        self.journal.write(
+            ("GET", path, path, status, took_s, 0, len(known.body), request_id, True, "")
+        )
+        return answer
 
     @property
     def most_beside_body(self) -> int:
@@ -109,11 +127,16 @@ class Edge:
         who cannot tell them apart yet."""
         return 4 * (self.limits.header_bytes + self.limits.target_bytes)
 
-    def cut_off(self) -> bytes:
-        """What to send to a caller whose header fields have no end, before it is hung up on."""
+    def cut_off(self, *, late: bool) -> bytes:
+        """What to send to a caller whose header fields have no end, or do not come, before it is
+        hung up on."""
         request_id = new_id()
         scope: Scope = {"path": "", "request_id": request_id.decode()}
-        refusal = self._headers_too_large(scope)
+        if late:
+            detail = f"The header fields did not arrive within {self.limits.seconds:g} s."
+            refusal = problem(scope, _TOO_SLOW, detail)
+        else:
+            refusal = self._headers_too_large(scope)
         status, body = refusal.status_code, bytes(refusal.body)
         self.journal.write(("", "", "other", status, 0.0, 0, len(body), request_id, False, ""))
         own = [(b"x-request-id", request_id), (b"connection", b"close")]
@@ -123,30 +146,33 @@ class Edge:
         """Have the next such request answered before it is parsed, if the answer holds for good."""
         scope = exchange.scope
         request = scope.get("extensions", {}).get(EXTENSION)
-        lasting = kept.fresh_until is None and self.gate is None
-        if request is not None and lasting and scope["http_version"] == "1.1":
+        if request is not None and kept.fresh_until is None and scope["http_version"] == "1.1":
             known = Known(exchange.path, *exchange.as_asked(kept))
             self.front.learn(request["bytes"], scope["headers"], known)
 
-    async def _serve(self, exchange: Exchange, receive: Receive) -> None:
-        """Answer by routing, or from memory once the body is known, within the limits."""
+    async def _serve(self, exchange: Exchange, kept: Answered | None, receive: Receive) -> None:
+        """Answer a caller that may ask: from memory, perhaps once the body is known, else by routing.
+
+        All within the limits.
+        """
         scope = exchange.scope
         exchange.identify()
-        scope["request_id"] = exchange.request_id.decode()
         scope["exchange"] = exchange
         self.in_flight += 1
+        deadline = asyncio.timeout(self.limits.seconds)
         try:
             if (refusal := self._refusal(exchange)) is not None:
                 await refusal(scope, receive, exchange.send)
                 return
-            async with asyncio.timeout(self.limits.seconds) as deadline:
-                if exchange.has_body:
+            async with deadline:
+                await self._admit(exchange)
+                if kept is None and exchange.has_body:
                     receive = await self._read_body(exchange, receive)
-                    if exchange.key and (kept := self.answers.get(exchange.key)) is not None:
-                        exchange.hit = True
-                        await exchange.give(kept)
-                        return
-                await self.app(scope, receive, exchange.send)
+                    kept = None if exchange.key is None else self.answers.get(exchange.key)
+                if kept is not None:
+                    await self._give(exchange, kept)
+                else:
+                    await self.app(scope, receive, exchange.send)
         except KvmathError as error:
             await exchange.replace(respond(scope, error), receive)
         except Exception as error:
@@ -162,6 +188,15 @@ class Edge:
             del scope["exchange"]  # else the two would keep each other alive until collected
             self.in_flight -= 1
             self.bodies_bytes -= exchange.held_bytes
+
+    async def _admit(self, exchange: Exchange) -> None:
+        refused = None if self.gate is None else await self.gate.admit(exchange)
+        if refused is not None:
+            raise refused
+
+    async def _give(self, exchange: Exchange, kept: Answered) -> None:
+        exchange.hit = True
+        await exchange.give(kept)
 
     def _refusal(self, exchange: Exchange) -> Response | None:
         """Why this request is not even looked at, or None."""
@@ -184,7 +219,7 @@ class Edge:
         seconds = self.limits.seconds
         if exchange.has_body and not exchange.body_read:
             detail = f"The body did not arrive within {seconds:g} s."
-            return problem(exchange.scope, _BODY_TOO_SLOW, detail)
+            return problem(exchange.scope, _TOO_SLOW, detail)
         return respond(exchange.scope, DeadlinePassed(seconds))
 
     async def _read_body(self, exchange: Exchange, receive: Receive) -> Receive:
@@ -212,6 +247,9 @@ class Edge:
             body = bytes(pieces)
         if len(body) > limit:
             raise _too_large(limit)
+        values = self.limits.values_at.get(path, self.limits.values)
+        if exchange.says_json and holds_more(body, values):
+            raise TooLarge(f"The body holds over {values} values.", extra={"limit_values": values})
         exchange.know_body(body)
         whole = {"type": "http.request", "body": body, "more_body": False}
         first: Message | None = whole if message["type"] == "http.request" else message

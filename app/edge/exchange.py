@@ -86,6 +86,7 @@ class Exchange:
             self.more_headers = (*self.more_headers, (b"traceparent", own))
         if b"x-request-id" in given and _SAFE_ID.fullmatch(given[b"x-request-id"]):
             self.request_id = given[b"x-request-id"]
+        self.scope["request_id"] = self.request_id.decode()
 
     @property
     def started(self) -> bool:
@@ -138,6 +139,11 @@ class Exchange:
     def is_json(self) -> bool:
         """Whether the body is declared as JSON in the usual words."""
         return self._given.get(b"content-type") == b"application/json"
+
+    @property
+    def says_json(self) -> bool:
+        """Whether the body is declared as JSON in any words."""
+        return b"json" in self._given.get(b"content-type", b"")
 
     @property
     def credentials(self) -> bytes | None:

@@ -8,11 +8,9 @@ server's own share is most.
 from collections.abc import Sequence
 from http import HTTPStatus
 from operator import attrgetter
-from time import perf_counter
 
 from app.answers.kept import Headers, SecondChanceCache
 from app.edge.exchange import FROM_MEMORY, new_id
-from app.edge.journal import Journal
 
 EXTENSION = "kvmath.request"
 """Of a request's scope: its `bytes`, where they came alone and whole."""
@@ -47,11 +45,10 @@ class Front:
     Only what holds for good gets here: no answer that ages, none that depends on who asks.
     """
 
-    def __init__(self, max_bytes: int, journal: Journal) -> None:
+    def __init__(self, max_bytes: int) -> None:
         self._known: SecondChanceCache[bytes, Known] = SecondChanceCache(
             max_bytes, attrgetter("size")
         )
-        self._journal = journal
         self._general: Sequence[tuple[bytes, bytes]] = ()
         self._general_lines = b""
 
@@ -71,29 +68,21 @@ class Front:
         """Bytes held, at most."""
         return int(self._known.currsize)
 
-    def answer(self, request: bytes, general: Sequence[tuple[bytes, bytes]]) -> bytes | None:
-        """What to send in answer to these bytes, or None.
+    def answer(
+        self, request: bytes, general: Sequence[tuple[bytes, bytes]]
+    ) -> tuple[Known, bytes, bytes] | None:
+        """What is known of these bytes, the id of this answer, and what to send; or None.
 
         `general` are the fields that the server gives every answer; a new object where they change.
         """
-        began = perf_counter()
         known = self._known.find(request)
         if known is None:
             return None
         if general is not self._general:
             self._general, self._general_lines = general, lines(general)
-        request_id, body, path = new_id(), known.body, known.path
-        took_s = perf_counter() - began
-        self._journal.write(
-            ("GET", path, path, known.status, took_s, 0, len(body), request_id, True, "")
-        )
-        return b"%b%b%b%b\r\n\r\n%b" % (
-            known.begin,
-            self._general_lines,
-            known.rest,
-            request_id,
-            body,
-        )
+        request_id = new_id()
+        parts = known.begin, self._general_lines, known.rest, request_id, known.body
+        return known, request_id, b"%b%b%b%b\r\n\r\n%b" % parts
 
 
 def status_line(status: int) -> bytes:

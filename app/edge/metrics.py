@@ -7,7 +7,7 @@ One registry an application. Where several workers serve (`PROMETHEUS_MULTIPROC_
 import asyncio
 import os
 from bisect import bisect_left
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from prometheus_client import (
     CollectorRegistry,
@@ -19,7 +19,6 @@ from prometheus_client import (
 )
 from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
 
-from app.answers.kept import AnswerCache
 from app.edge.journal import Entry
 
 MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -31,9 +30,9 @@ _METHODS = frozenset({"GET", "HEAD", "POST", "OPTIONS", "PUT", "PATCH", "DELETE"
 class Metrics:
     """The numbers of one application."""
 
-    def __init__(self, answers: AnswerCache, build: Mapping[str, str]) -> None:
+    def __init__(self, kept_bytes: Callable[[], int], build: Mapping[str, str]) -> None:
         registry = self._registry = CollectorRegistry()
-        self._answers = answers
+        self._count_kept_bytes = kept_bytes
         self._numbers: dict[tuple[str, str, int, bool], int] = {}
         self._buckets: dict[str, list[float]] = {}
         self._requests = Counter(
@@ -111,7 +110,7 @@ class Metrics:
                 bucket.inc(observed)
         self._numbers.clear()
         self._buckets.clear()
-        self._kept_bytes.set(self._answers.bytes)
+        self._kept_bytes.set(self._count_kept_bytes())
 
     def hub_event(self, kind: str, outcome: str) -> None:
         """The hub client's observer."""

@@ -1,7 +1,8 @@
 """uvicorn's protocol, but for two things: a request that is known is answered before it is parsed, and
-what comes beside a body is bounded while it comes.
+what comes before and beside a body is bounded in bytes and in time.
 """
 
+import asyncio
 from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
@@ -27,7 +28,19 @@ class EdgeProtocol(HttpToolsProtocol):
         self._between_requests = True
         self._alone: bytes | None = None
         self._beside_body = 0
+        self._head_begun = False
+        self._late: asyncio.TimerHandle | None = None
         self._cut_off = False
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as uvicorn's
+        """Somebody is there; what is wanted has to follow."""
+        super().connection_made(transport)
+        self._expect_head()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Nobody is there any more."""
+        super().connection_lost(exc)
+        self._has_head()
 
     def data_received(self, data: bytes) -> None:
         """Answer a request that is known; else parse what came."""
@@ -36,8 +49,9 @@ class EdgeProtocol(HttpToolsProtocol):
         if self._between_requests:
             free = not self.flow.write_paused and not self.transport.is_closing()
             if free and _is_over(self.cycle):
-                answer = self._edge.front.answer(data, self.server_state.default_headers)
+                answer = self._edge.known_answer(data, self.server_state.default_headers)
                 if answer is not None:
+                    self._has_head()
                     self.transport.write(answer)
                     self.on_response_complete()
                     return
@@ -48,14 +62,22 @@ class EdgeProtocol(HttpToolsProtocol):
         super().data_received(data)
         self._alone = None
         if self._beside_body > self._edge.most_beside_body and not self.transport.is_closing():
-            self._hang_up()
+            self._hang_up(late=False)
+        elif self._head_begun or (self._between_requests and _is_over(self.cycle)):
+            self._expect_head()
 
     def on_message_begin(self) -> None:
         """The parser has met the first byte of a request."""
         super().on_message_begin()
-        self._between_requests = False
+        self._between_requests, self._head_begun = False, True
         if self._alone is not None:
             self.scope["extensions"] = {EXTENSION: {"bytes": self._alone}}
+
+    def on_headers_complete(self) -> None:
+        """The parser has met the end of a head."""
+        super().on_headers_complete()
+        self._head_begun = False
+        self._has_head()
 
     def on_body(self, body: bytes) -> None:
         """The parser has met a piece of a body."""
@@ -68,16 +90,33 @@ class EdgeProtocol(HttpToolsProtocol):
         self._between_requests = True
         self._beside_body = 0
 
-    def _hang_up(self) -> None:
+    def _expect_head(self) -> None:
+        """From now on a whole head has a request's time to come; later bytes do not prolong it."""
+        if self._late is None:
+            self._late = self.loop.call_later(self._edge.limits.seconds, self._on_late)
+
+    def _has_head(self) -> None:
+        if self._late is not None:
+            self._late.cancel()
+            self._late = None
+
+    def _on_late(self) -> None:
+        if self._head_begun:
+            self._hang_up(late=True)
+        else:
+            self.transport.close()
+
+    def _hang_up(self, *, late: bool) -> None:
         """Say why, unless an answer is under way, and read no more.
 
         Closed at once, what is still on its way would have the system take the words back.
         """
         self._cut_off = True
+        self._has_head()
         if not _is_over(self.cycle):
             self.transport.close()
             return
-        self.transport.write(self._edge.cut_off())
+        self.transport.write(self._edge.cut_off(late=late))
         self.transport.write_eof()
         self.loop.call_later(LINGER_S, self.transport.close)
 

@@ -4,8 +4,9 @@ import json
 import math
 from typing import Any
 
+from app.json_size import MAX_VALUES, holds_more
+
 MAX_DEPTH = 64
-MAX_VALUES = 2_000_000
 
 
 class JsonRefused(ValueError):
@@ -22,6 +23,8 @@ def parse_object(data: bytes) -> dict[str, Any]:
     Raises:
         JsonRefused: with the rule that was broken.
     """
+    if holds_more(data):
+        raise JsonRefused(f"holds more than {MAX_VALUES} values")
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError:
@@ -36,7 +39,7 @@ def parse_object(data: bytes) -> dict[str, Any]:
         raise JsonRefused("is not JSON") from None
     if not isinstance(value, dict):
         raise JsonRefused("is not a JSON object")
-    _check_bounds(value)
+    _check_depth(value)
     if "\\u" in text:
         _check_surrogates(value)
     return value
@@ -55,9 +58,8 @@ def _finite(text: str) -> float:
     return number
 
 
-def _check_bounds(value: dict[str, Any]) -> None:
+def _check_depth(value: dict[str, Any]) -> None:
     level: list[Any] = [value]
-    values = 0
     depth = 0
     while level:
         depth += 1
@@ -66,10 +68,7 @@ def _check_bounds(value: dict[str, Any]) -> None:
         deeper: list[Any] = []
         for container in level:
             children = container.values() if isinstance(container, dict) else container
-            values += len(children)
             deeper.extend(child for child in children if isinstance(child, (dict, list)))
-        if values > MAX_VALUES:
-            raise JsonRefused(f"holds more than {MAX_VALUES} values")
         level = deeper
 
 

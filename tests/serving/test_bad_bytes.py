@@ -76,6 +76,24 @@ async def test_json_is_utf_8(client: httpx.AsyncClient, path: str, encoding: str
     assert answer.json()["errors"][0]["msg"] == "not UTF-8"
 
 
+async def test_a_body_of_nothing_but_brackets_is_not_unfolded(client: httpx.AsyncClient):
+    many = "[]," * 300_000  # a megabyte that would take a hundred as objects
+    config = f'{{"path": "/kv", "context": 1, "config": {{"x": [{many}1]}}}}'
+    json_type = {"content-type": "application/json; charset=utf-8"}
+    alone = await client.post("/kv", content=config, headers=json_type)
+    assert (alone.status_code, alone.json()["limit_values"]) == (413, 250_000)
+    kv = '{"path": "/kv", "model": "llama-3-8b", "context": 1}'
+    answer = await client.post(
+        "/batch",
+        content=f'{{"items": [{kv}, {config}, {kv}]}}',
+        headers={"content-type": "application/json"},
+    )
+    assert [result["status"] for result in answer.json()["results"]] == [200, 413, 200]
+    whole = f'{{"items": [{config}, {config}]}}'
+    refused = await client.post("/batch", content=whole, headers=json_type)
+    assert (refused.status_code, refused.json()["limit_values"]) == (413, 1_000_000)
+
+
 def test_mutated_configs_get_an_answer_or_a_reason():
     """A few of what `make fuzz` does a hundred thousand times."""
     chance, configs = random.Random(20261129), real_configs()

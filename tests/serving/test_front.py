@@ -14,7 +14,6 @@ import uvicorn
 from starlette.types import Receive, Scope, Send
 
 from app.edge.front import MAX_REQUEST_BYTES, Front, Known
-from app.edge.journal import Journal
 from app.main import Service, create_app
 from app.settings import Settings
 from tests.fake_hub import COMMIT, FakeHub
@@ -302,7 +301,7 @@ async def test_an_answer_that_rests_on_a_branch_is_not_known_and_one_on_a_commit
 
 
 def test_the_front_is_bounded_by_bytes():
-    front = Front(100_000, Journal([]))
+    front = Front(100_000)
     for number in range(300):
         front.learn(b"%d" % number, [], Known("/kv", 200, [], b"x" * 1000))
     assert 0 < front.size <= 100_000
@@ -350,6 +349,35 @@ async def test_a_large_body_in_small_chunks_is_no_head(caller: Caller):
     head = "POST /kv HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
     caller.writer.write(f"{head}Transfer-Encoding: chunked\r\n\r\n{chunks}0\r\n\r\n".encode())
     assert (await caller.answer()).status == 200
+
+
+async def test_a_head_that_does_not_come_is_not_waited_for(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+):
+    hasty = settings.model_copy(update={"request_timeout_s": 0.5})
+    async with served(hasty, monkeypatch) as caller:
+        assert not await caller.came_through(get(KV))  # a connection that was of use is no other
+        began = asyncio.get_running_loop().time()
+        caller.writer.write(get(KV)[:-2])
+        for _ in range(3):  # a byte now and then prolongs nothing
+            await asyncio.sleep(0.1)
+            caller.writer.write(b"X")
+        late = await caller.answer()
+        assert 0.4 < asyncio.get_running_loop().time() - began < 3
+        assert (late.status, late.headers["connection"]) == (408, "close")
+        assert json.loads(late.body)["title"] == "Request timeout"
+        for silence in (b"", b"\r\n"):
+            reader, writer = await asyncio.open_connection("127.0.0.1", caller.port)
+            writer.write(silence)
+            assert await asyncio.wait_for(reader.read(), 5) == b""
+            writer.close()
+        reader, writer = await asyncio.open_connection("127.0.0.1", caller.port)
+        for _ in range(10):  # longer in all than one request may take
+            writer.write(get(KV))
+            await reader.readuntil(b"\r\n\r\n")
+            await asyncio.sleep(0.1)
+        assert not reader.at_eof()
+        writer.close()
 
 
 async def test_an_upgrade_is_left_alone(caller: Caller):

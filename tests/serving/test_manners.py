@@ -221,7 +221,7 @@ async def test_one_line_a_request(settings: Settings, caplog: pytest.LogCaptureF
     assert [entry.get("caller") for entry in entries] == ["ci", "ci", "ci", "ci", None]
     assert entries[0]["request_id"] == "mine"
     assert entries[3]["received_bytes"] == len('{"config":{"secret":"s3cret"}}')
-    assert all(entry["duration_us"] >= 0 and entry["sent_bytes"] > 0 for entry in entries)
+    assert all(entry["duration_us"] > 0 and entry["sent_bytes"] > 0 for entry in entries)
     for secret in ("s3cret", "first-key", "no-such-key", "explain", "llama"):
         assert secret not in "".join(lines)
 
