@@ -10,8 +10,9 @@ from app.core.inventory import Part, Split, Weight
 from app.core.model import ModelShape
 from app.core.precision import Precision
 
-_ENCODERS = frozenset({Part.VISION, Part.AUDIO, Part.PROJECTOR})
-_OUTSIDE_DECODING = _ENCODERS | {Part.MTP}
+ENCODERS = frozenset({Part.VISION, Part.AUDIO, Part.PROJECTOR})
+"""Parts that work in prefill only."""
+_OUTSIDE_DECODING = ENCODERS | {Part.MTP}
 
 STORED_TIED_HEAD = "stored_tied_head"
 """Trait of a family whose checkpoints hold the head although it is tied to the embedding."""
@@ -123,17 +124,6 @@ def tied_head_bytes(model: ModelShape, stored: StoredBytes) -> int:
 def loaded_bytes(model: ModelShape, stored: StoredBytes) -> int:
     """Bytes a server without speculation loads: the checkpoint without its MTP modules."""
     return _sum((w for w in model.weights if w.part is not Part.MTP), stored)
-
-
-def bytes_by_format(model: ModelShape, stored: StoredBytes) -> dict[str, int]:
-    """`loaded_bytes` by what the weights are stored as, largest first."""
-    totals: dict[str, Bytes] = {}
-    for weight in model.weights:
-        if weight.part is not Part.MTP:
-            for run in stored(weight):
-                totals[run.format] = totals.get(run.format, 0) + run.total
-    ordered = sorted(totals.items(), key=lambda item: -item[1])
-    return {name: ceil(size) for name, size in ordered}
 
 
 def gpu_weight_bytes(
@@ -324,7 +314,7 @@ def _copies_on_stage(weight: Weight, run: Stored, layers: range | None, model: M
     if layers is None:
         return run.copies
     first, last = layers.start == 0, layers.stop >= model.num_hidden_layers
-    if weight.part in _ENCODERS:
+    if weight.part in ENCODERS:
         return run.copies * first
     if run.layers is not None:
         inside = sum(layers.start <= index < layers.stop for index in run.layers)

@@ -18,8 +18,8 @@ _MAX_GGUF_BYTES = HubConfig().max_gguf_bytes
 _MAX_REMEMBERED = 256
 
 
-async def read_folder(folder: Path, *, gguf_file: str | None = None) -> ModelFiles:
-    """The model whose files lie in `folder` (or the GGUF file of that name in it).
+async def read_folder(folder: Path) -> ModelFiles:
+    """The model whose files lie in `folder`.
 
     Raises:
         InputError: a file is malformed.
@@ -27,7 +27,7 @@ async def read_folder(folder: Path, *, gguf_file: str | None = None) -> ModelFil
     """
     name = folder.name
     limits = GgufLimits(max_bytes=_MAX_GGUF_BYTES, slots=asyncio.Semaphore(1))
-    read = await read_model(LocalFiles(folder), name, gguf_file=gguf_file, limits=limits)
+    read = await read_model(LocalFiles(folder), name, gguf_file=None, limits=limits)
     return read.found(
         requested_id=name,
         resolved_id=name,

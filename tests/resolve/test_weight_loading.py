@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from app.core.weights import bytes_by_format, loaded_bytes
+from app.core.weights import Sharding, gpu_shares, loaded_bytes
 from app.errors import InputError
 from app.resolve.architectures import shape_from_config
 from app.resolve.quantization.loading import weight_storage
@@ -103,7 +103,8 @@ def test_the_checkpoints_total_wins_over_its_description() -> None:
     assert size == described * 11 // 10
     assert "the total is used" in notes[0]
     stored, _ = weight_storage(FP8, checkpoint_bytes=described * 11 // 10)
-    assert set(bytes_by_format(FP8, stored)) == {"bfloat16", "fp8"}
+    kept = {share.format for share in gpu_shares(FP8, stored, Sharding())}
+    assert kept == {"bfloat16", "fp8"}
     assert load(FP8, checkpoint_bytes=described) == (described, ())
     # What a request asks for is counted, whatever the checkpoint takes.
     assert load(SHAPE, checkpoint_bytes=1, dtype="float16")[0] == 2 * (MATRICES + TABLES + NORMS)

@@ -5,7 +5,7 @@ from math import sqrt
 
 from app.core.budget import MemoryBudget
 
-GIB = 2**30
+MIB, GIB = 2**20, 2**30
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -1,7 +1,7 @@
 """llama.cpp: every slot's whole context is allocated at start, beside weights and a work buffer.
 
 Read off `llama_kv_cache`, `llama_kv_cache_iswa`, `llama_memory_recurrent` and `sched_reserve`
-lines of its startup logs, to the byte: cells are padded to 256, windowed layers hold
+lines of its startup logs (b7000), to the byte: cells are padded to 256, windowed layers hold
 `pad(window + ubatch)` cells and keep f16 whatever the cache type, states are fp32.
 """
 
@@ -24,7 +24,6 @@ from app.core.kv import KvProfile, profile_of
 from app.core.model import ModelShape
 from app.core.precision import FLOAT16, FLOAT32, Precision
 
-VERSION = "b7000"
 QUANTISED = ("q8_0", "q5_1", "q5_0", "q4_1", "q4_0", "iq4_nl")
 CACHE_TYPES = ("float32", "fp32", "float", *SIXTEEN_BITS, *QUANTISED)
 """Its `f32`, `f16` and `bf16` as requests spell them, and its blocks of 32."""

@@ -12,6 +12,7 @@ from fractions import Fraction
 from app.core.budget import MemoryBudget
 from app.core.engines.budgets import (
     GIB,
+    MIB,
     NOTHING_MEASURED,
     Calibration,
     Doubt,
@@ -23,7 +24,6 @@ from app.core.hardware import Gpu
 from app.core.kv import KvProfile
 
 VERSION = "0.5.23"
-MIB = 2**20
 FLOAT8 = ("fp8", "fp8_e4m3", "float8_e4m3fn", "fp8_e5m2", "float8_e5m2")
 CACHE_TYPES = (*SIXTEEN_BITS, *FLOAT8, "mxfp8", "nvfp4", "mxfp4")
 CONTEXT = round(0.6 * GIB)

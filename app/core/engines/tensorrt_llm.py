@@ -1,7 +1,7 @@
 """TensorRT-LLM: a fraction of what is free once the engine is loaded goes to the cache.
 
-`KvCacheConfig.free_gpu_memory_fraction` (0.9 by default) and `tokens_per_block` (32), as its
-documentation states them; the memory that the runtime holds beside the weights was read off public
+`KvCacheConfig.free_gpu_memory_fraction` (0.9 by default) and `tokens_per_block` (32), as the
+documentation of 1.0 states them; the memory that the runtime holds beside the weights was read off public
 reports and is the larger doubt. Capacity counts whole blocks.
 """
 
@@ -21,7 +21,6 @@ from app.core.engines.pools import SIXTEEN_BITS, PoolFit, padded
 from app.core.hardware import Gpu
 from app.core.kv import KvProfile
 
-VERSION = "1.0"
 CACHE_TYPES = (*SIXTEEN_BITS, "fp8", "fp8_e4m3", "float8_e4m3fn", "int8", "nvfp4")
 FRACTION = Fraction(9, 10)
 TOKENS_PER_BLOCK = 32

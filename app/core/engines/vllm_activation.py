@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from functools import lru_cache
 from math import ceil
 
+from app.core.engines.budgets import MIB
 from app.core.engines.vllm_arguments import VllmSettings
 from app.core.engines.vllm_facts import model_facts
 from app.core.engines.vllm_weights import WHOLE_TOWERS
 from app.core.inventory import Part, Split
 from app.core.model import ModelShape
 
-MIB = 2**20
 FP32_BYTES = 4
 MULTIPROCESSORS = 132
 """Of an H100; the sampler's filter keeps a row of the vocabulary for each (`num_sms`)."""

@@ -35,7 +35,6 @@ class VllmCapacity:
         max_concurrency: Requests of `context` at once, as the engine prints it.
         kv_cache_tokens: As the engine prints it: `int(max_concurrency x context)`, before 0.21
             the blocks of each group x block size.
-        needed_bytes: Bytes the engine compares, of the stage that is worst off.
         auto_fit_max_len: Longest context that would fit, 0 where none does.
     """
 
@@ -44,7 +43,6 @@ class VllmCapacity:
     num_blocks: int
     max_concurrency: float
     kv_cache_tokens: int
-    needed_bytes: int
     auto_fit_max_len: int
 
 
@@ -134,21 +132,18 @@ class VllmPlan:
                 num_blocks=1,
                 max_concurrency=0.0,
                 kv_cache_tokens=0,
-                needed_bytes=0,
                 auto_fit_max_len=length,
             )
         request = self.blocks(length)
         num_blocks = max(0, min(budget // block for budget, block in budgets))
         usable = min((budget - block) // block for budget, block in budgets)
         concurrency = num_blocks / request
-        worst = min(budgets, key=lambda pair: pair[0] / pair[1])
         return VllmCapacity(
             context=length,
             fits=request <= usable,
             num_blocks=num_blocks,
             max_concurrency=concurrency,
             kv_cache_tokens=self._tokens(num_blocks, concurrency, length),
-            needed_bytes=request * worst[1],
             auto_fit_max_len=length if request <= usable else self._longest(usable, length),
         )
 

@@ -7,6 +7,7 @@ Read in `engine/arg_utils.py` (`get_batch_defaults` and after), `config/vllm.py`
 from math import ceil
 from typing import Literal
 
+from app.core.engines.budgets import GIB
 from app.core.engines.vllm_arguments import VllmArguments
 from app.core.engines.vllm_cache_dtype import (
     checkpoint_cache_dtype,
@@ -19,7 +20,6 @@ from app.core.hardware import Gpu
 from app.core.model import ModelShape
 from app.errors import InputError
 
-GIB = 2**30
 VOCAB_PADDING = 64
 UNSTATED_LENGTH = 2048
 """`max_model_len` of a config that says nothing of lengths (`config/model.py`)."""

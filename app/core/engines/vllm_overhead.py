@@ -10,7 +10,6 @@ from app.core.engines.vllm_arguments import VllmSettings
 from app.core.hardware import Gpu
 from app.core.model import ModelShape
 
-MIB = 2**20
 UNIFIED = round(3.3 * GIB)
 """One memory for CPU and GPU: the page cache and host allocations count as used."""
 UNIFIED_DOUBT = 2.0 * GIB

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Literal
 
+from app.core.engines.budgets import MIB
 from app.core.engines.versions import Version, release
 from app.errors import InputError
 
@@ -73,7 +74,7 @@ class VllmRules:
     bounds_videos: bool = False
     hbm_context: int = 0
     hbm_parallel: int = 0
-    pipelined_context: int = 70 * 2**20
+    pipelined_context: int = 70 * MIB
     small_context: int = 0
     small_parallel: int = 0
     charges_others: bool = False
@@ -88,7 +89,6 @@ class VllmRules:
     exports_states: bool = False
 
 
-MIB = 2**20
 _CHANGES: tuple[tuple[Version, dict[str, Any]], ...] = (
     (
         (0, 6),

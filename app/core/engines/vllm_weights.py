@@ -10,14 +10,14 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import ceil, prod
 
+from app.core.engines.budgets import MIB
 from app.core.engines.vllm_facts import UNDIVIDED_TOWERS
 from app.core.engines.vllm_rules import VllmRules
 from app.core.hardware import Gpu
 from app.core.inventory import Part, Split, Weight
 from app.core.model import ModelShape
-from app.core.weights import Sharding, Share, StoredBytes, gpu_shares
+from app.core.weights import ENCODERS, Sharding, Share, StoredBytes, gpu_shares
 
-MIB = 2**20
 LARGE = 10 * MIB
 """Requests from here on get segments of their own, rounded up to `SEGMENT`."""
 SEGMENT = 2 * MIB
@@ -26,7 +26,6 @@ UNSPLIT = MIB
 VOCAB_MULTIPLE = 64
 WHOLE_TOWERS = UNDIVIDED_TOWERS | {"mistral3", "pixtral"}
 """Model types whose vision towers every rank loads whole."""
-ENCODERS = frozenset({Part.VISION, Part.AUDIO, Part.PROJECTOR})
 MERGED = {
     "in_proj_qkv": "in_proj_qkvz",
     "in_proj_z": "in_proj_qkvz",
@@ -71,7 +70,6 @@ class Padding:
         return Fraction(size) * rows * columns / (own * hidden) + self.extra
 
 
-UNPADDED = Padding()
 HIDDEN_ONLY = Padding(hidden=256)
 MARLIN = Padding(hidden=256, inside=128)
 TRTLLM = Padding(hidden=256, inside=256)

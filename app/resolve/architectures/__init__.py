@@ -68,14 +68,14 @@ def known_architectures() -> frozenset[str]:
     return frozenset(_BY_ARCHITECTURE)
 
 
-def build(config: Config, *, default_model_type: str | None = None) -> ModelShape:
+def build(config: Config) -> ModelShape:
     """The shape a config describes; also used by wrappers for the text model inside them.
 
     Raises `UnknownArchitecture` where no family answers for it, `InputError` where a field of it
     is missing or impossible.
     """
     _load_families()
-    model_type = config.text("model_type", default=default_model_type or "")
+    model_type = config.text("model_type", default="")
     builder = _BY_MODEL_TYPE.get(model_type)
     names = architecture_names(config)
     if builder is not None:
