@@ -1,10 +1,9 @@
 """`/crossover`: formulas (6) and (7), the curve, and which optimisation pays where."""
 
-from functools import lru_cache
-
 from app.answers.deployment import Deployment, contexts_asked, deploy
 from app.answers.kv import kv_steps
-from app.answers.placement import KEPT, Placement
+from app.answers.placement import Placement
+from app.answers.remembering import remembering
 from app.answers.rows import gpu_ref
 from app.answers.steps import n, number, step
 from app.core.crossover import (
@@ -169,8 +168,7 @@ def _point(
 
 def regimes(placed: Placement, batch: int, context: int) -> list[Regime]:
     """Short chat, long documents and the caller's own: what dominates and what to quantise."""
-    usual = _kept_regimes if placed.model.id is not None else _usual_regimes
-    return [*usual(placed), _regime(placed, "yours", batch, context)]
+    return [*_usual(placed.model)(placed), _regime(placed, "yours", batch, context)]
 
 
 def _usual_regimes(placed: Placement) -> tuple[Regime, Regime]:
@@ -182,7 +180,7 @@ def _usual_regimes(placed: Placement) -> tuple[Regime, Regime]:
     )
 
 
-_kept_regimes = lru_cache(maxsize=KEPT)(_usual_regimes)
+_usual = remembering(_usual_regimes)
 
 
 def _regime(placed: Placement, name: RegimeName, batch: int, context: int) -> Regime:

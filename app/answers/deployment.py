@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from operator import attrgetter
 
-from app.answers.placement import Placement, Placing, place
+from app.answers.placement import ExpertRanks, Placement, Placing, place
 from app.core.cache import CacheLayout
 from app.core.hardware import Gpu
 from app.core.load import ReplicaLoad
@@ -50,7 +50,8 @@ _UNHEARD: dict[str, frozenset[str]] = {
 """Fields of a request that an engine of that name does not have."""
 
 
-_PLACED_BY = attrgetter(*Placing._fields[:-2])
+_placing = attrgetter(*Placing._fields)
+_NOT_DEALT = ExpertRanks(dealt_over=1, sharing=1)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, slots=True)
@@ -104,7 +105,7 @@ def deploy(request: ModelFields, model: ResolvedModel, gpu: ResolvedGpu | None) 
     Raises:
         InputError: on a precision or a parallel size that can't be.
     """
-    placed = place(model, Placing._make((*_PLACED_BY(request), *_expert_ranks(request))))
+    placed = place(model, Placing._make(_placing(request)), _expert_ranks(request))
     said = _ineffective(request)
     if gpu is None:
         return Deployment(placed=placed, gpu=None, assumptions=(*placed.assumptions, *said))
@@ -143,8 +144,8 @@ def _ineffective(request: ModelFields) -> list[str]:
     return notes
 
 
-def _expert_ranks(request: ModelFields) -> tuple[int, int]:
-    """Ranks that whole experts are dealt out over, and ranks that share each of them.
+def _expert_ranks(request: ModelFields) -> ExpertRanks:
+    """How experts are spread.
 
     vLLM's switch deals them out over all ranks of tensor and data parallelism; other engines say
     how many, and split each expert over the ranks that are left.
@@ -152,17 +153,19 @@ def _expert_ranks(request: ModelFields) -> tuple[int, int]:
     Raises:
         InputError: on `expert_parallel_size` where the ranks do not divide so.
     """
-    ranks = request.tensor_parallel_size * request.data_parallel_size
     given = request.expert_parallel_size
+    if given is None and not request.enable_expert_parallel:
+        return _NOT_DEALT
+    ranks = request.tensor_parallel_size * request.data_parallel_size
     if given is None:
-        return (ranks, 1) if request.enable_expert_parallel else (1, 1)
+        return ExpertRanks(ranks, sharing=1)
     if ranks % given:
         rule = f"has to divide tensor_parallel_size x data_parallel_size ({ranks})"
         raise InputError.of("expert_parallel_size", rule, type="not_divisible")
     if isinstance(request, EngineRequest) and request.engine == "vllm" and given not in (1, ranks):
         rule = f"is 1 or tensor_parallel_size x data_parallel_size ({ranks}) in vLLM"
         raise InputError.of("expert_parallel_size", rule)
-    return given, ranks // given if given > 1 else 1
+    return ExpertRanks(given, sharing=ranks // given if given > 1 else 1)
 
 
 def contexts_asked(

@@ -6,7 +6,7 @@ from functools import lru_cache
 from math import lcm
 
 from app.answers.deployment import Deployment
-from app.answers.placement import KEPT
+from app.answers.remembering import KEPT, remembering
 from app.answers.steps import n, step
 from app.core.engines.vllm import VERSION, VllmArguments, VllmPlan, plan_cache
 from app.core.engines.vllm_defaults import check_method
@@ -18,8 +18,10 @@ from app.schemas.request import EngineRequest
 
 _FAR = 2**24
 """A context beyond every window, for the slope of the reserve."""
+HALF_BITS = 16
+"""Bits from which on a `dtype` is one that a model computes in; what is less only stores weights."""
 
-_kept_plan = lru_cache(maxsize=KEPT)(plan_cache)
+_planned = remembering(plan_cache)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -135,14 +137,12 @@ def reserve(request: EngineRequest, deployment: Deployment, context: int) -> Res
         kv_cache_memory_bytes=request.kv_cache_memory_bytes,
         enforce_eager=bool(request.enforce_eager),
     )
-    planned = _kept_plan if deployment.model.id is not None else plan_cache
     return Reserve(
-        plan=planned(engine_shape(request, deployment), arguments, deployment.gpu),
+        plan=_planned(deployment.model)(
+            engine_shape(request, deployment), arguments, deployment.gpu
+        ),
         tensor_parallel_size=request.tensor_parallel_size,
     )
-
-
-HALF_BITS = 16
 
 
 def engine_shape(request: EngineRequest, deployment: Deployment) -> ModelShape:

@@ -2,12 +2,11 @@
 
 from dataclasses import dataclass, fields
 from fractions import Fraction
-from functools import lru_cache
 
 from app.answers.deployment import Deployment
 from app.answers.drafting import beside_draft, draft_of
 from app.answers.engine import Reserve, engine_shape, reserve
-from app.answers.placement import KEPT
+from app.answers.remembering import remembering
 from app.core.cache import MlaLatent
 from app.core.decode import decimal
 from app.core.engines import llama_cpp, sglang, tensorrt_llm
@@ -43,7 +42,7 @@ _CACHE_TYPES = {
     "llama.cpp": llama_cpp.CACHE_TYPES,
 }
 
-_kept_budgets = lru_cache(maxsize=KEPT)(vllm_budgets)
+_budgets = remembering(vllm_budgets)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -151,8 +150,7 @@ def _vllm(request: BudgetedRequest, deployment: Deployment, gpu: Gpu, held: Rese
         weight_bytes=_given_weights(request, deployment),
         measured=measured_parts(request),
     )
-    worked_out = _kept_budgets if deployment.model.id is not None else vllm_budgets
-    budgets = worked_out(
+    budgets = _budgets(deployment.model)(
         shape,
         deployment.stored,
         deployment.sharding,

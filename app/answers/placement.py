@@ -7,9 +7,10 @@ what is derived from one is derived once.
 
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import NamedTuple
 
+from app.answers.remembering import remembering
 from app.answers.rows import (
     layer_rows,
     model_ref,
@@ -17,33 +18,21 @@ from app.answers.rows import (
     segments,
     weight_bytes_by_dtype,
 )
-from app.core.cache import CacheLayout, MlaLatent
-from app.core.engines.vllm_cache_dtype import checkpoint_cache_dtype
+from app.core.cache import CacheLayout
+from app.core.cache_precision import cache_precision
 from app.core.kv import KvProfile
 from app.core.load import ReplicaLoad, replica_load
 from app.core.model import ModelShape
-from app.core.precision import (
-    BFLOAT16,
-    FLOAT16,
-    FLOAT32,
-    FP8_E4M3,
-    INT4,
-    INT8,
-    NVFP4,
-    Precision,
-    precision,
-)
+from app.core.precision import BFLOAT16, FLOAT16, FLOAT32, Precision, precision
 from app.core.weights import Sharding, StepWeights, StoredBytes, loaded_bytes, step_weights
 from app.resolve.model import ResolvedModel
 from app.resolve.quantization.loading import weight_storage
 from app.schemas.answer import ModelRef
 from app.schemas.kv import KvSegment, LayerRow, Parameters
 
-KEPT = 512
-
 
 class Placing(NamedTuple):
-    """What a request says of how a model is placed."""
+    """What a request says of how a model is placed: its own fields, by their names."""
 
     dtype: str | None
     quantization: str | None
@@ -52,8 +41,13 @@ class Placing(NamedTuple):
     tensor_parallel_size: int
     pipeline_parallel_size: int
     decode_context_parallel_size: int
-    expert_parallel_size: int
-    expert_tensor_parallel_size: int
+
+
+class ExpertRanks(NamedTuple):
+    """Ranks that whole experts are dealt out over, and ranks that share each of them."""
+
+    dealt_over: int
+    sharing: int
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -134,28 +128,27 @@ class Placement:
         return segments(self.load.whole)
 
 
-def place(model: ResolvedModel, placing: Placing) -> Placement:
+def place(model: ResolvedModel, placing: Placing, experts: ExpertRanks) -> Placement:
     """Place a model.
 
     Raises:
         InputError: on a precision or a parallel size that can't be.
     """
-    # Inline configs are new models each time: to keep them would only push others out.
-    return (_kept if model.id is not None else _place)(model, placing)
+    return _placed(model)(model, placing, experts)
 
 
-def _place(model: ResolvedModel, placing: Placing) -> Placement:
+def _place(model: ResolvedModel, placing: Placing, experts: ExpertRanks) -> Placement:
     shape = model.shape
     computed = _computed_in(placing.dtype, shape)
     sharding = Sharding(
         tensor_parallel_size=placing.tensor_parallel_size,
         pipeline_parallel_size=placing.pipeline_parallel_size,
-        expert_parallel_size=placing.expert_parallel_size,
-        expert_tensor_parallel_size=placing.expert_tensor_parallel_size,
+        expert_parallel_size=experts.dealt_over,
+        expert_tensor_parallel_size=experts.sharing,
     )
     layout = CacheLayout(
         tensor_parallel_size=placing.tensor_parallel_size,
-        attention_dtype=attention_precision(placing.kv_cache_dtype, shape, computed),
+        attention_dtype=cache_precision(placing.kv_cache_dtype, shape, computed),
         model_dtype=computed,
     )
     stored, notes = weight_storage(
@@ -184,7 +177,7 @@ def _place(model: ResolvedModel, placing: Placing) -> Placement:
     )
 
 
-_kept = lru_cache(maxsize=KEPT)(_place)
+_placed = remembering(_place)
 
 
 def _keeps_nothing(load: ReplicaLoad) -> tuple[str, ...]:
@@ -200,44 +193,3 @@ def _computed_in(dtype: str | None, shape: ModelShape) -> Precision:
         return shape.dtype
     named = precision(dtype)
     return named if named in (FLOAT32, BFLOAT16, FLOAT16) else shape.dtype
-
-
-def attention_precision(name: str, shape: ModelShape, computed: Precision) -> Precision:
-    """The precision of cached keys and values; `auto` is the checkpoint's own cache scheme, else
-    the precision the model computes in.
-
-    Raises:
-        InputError: on `kv_cache_dtype` for a precision without a known size.
-    """
-    if name == "auto":
-        own = checkpoint_cache_dtype(shape)
-        scheme_for_attention_only = own == "fp8" and _has_latents(shape)
-        return computed if own == "auto" or scheme_for_attention_only else precision(own)
-    return _PACKED.get(name) or precision(name, field="kv_cache_dtype")
-
-
-def _has_latents(shape: ModelShape) -> bool:
-    return any(isinstance(part, MlaLatent) for group in shape.groups for part in group.parts)
-
-
-_PACKED = {
-    "int8_per_token_head": INT8,
-    "int4_per_token_head": INT4,
-    "fp8_per_token_head": FP8_E4M3,
-    "nvfp4_4over6": NVFP4,
-    "fp8_ds_mla": FP8_E4M3,
-    "nvfp4_ds_mla": NVFP4,
-    "turboquant_k8v4": Precision("turboquant_k8v4", Fraction(6)),
-    "turboquant_4bit_nc": Precision("turboquant_4bit_nc", Fraction(4)),
-    "turboquant_k3v4_nc": Precision("turboquant_k3v4_nc", Fraction(7, 2)),
-    "turboquant_3bit_nc": Precision("turboquant_3bit_nc", Fraction(3)),
-    "q8_0": Precision("q8_0", Fraction(17, 2)),
-    "q5_1": Precision("q5_1", Fraction(6)),
-    "q5_0": Precision("q5_0", Fraction(11, 2)),
-    "q4_1": Precision("q4_1", Fraction(5)),
-    "q4_0": Precision("q4_0", Fraction(9, 2)),
-    "iq4_nl": Precision("iq4_nl", Fraction(9, 2)),
-}
-"""vLLM's packed caches by the mean bits of an element, without their scales; what the engine
-reserves for them is worked out in `app.core.engines`, scales included. llama.cpp's by the bits of
-an element in blocks of 32, scales included."""
