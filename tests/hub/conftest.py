@@ -1,4 +1,3 @@
-import asyncio
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
@@ -6,25 +5,10 @@ import pytest
 
 from app.hub.client import HubClient
 from app.hub.config import HubConfig
+from tests.doubles import Clock
 from tests.fake_hub import FakeHub
 
 LLAMA = {"model_type": "llama", "num_hidden_layers": 2}
-
-
-class Clock:
-    """Seconds that pass when somebody sleeps, or when a test says so."""
-
-    def __init__(self) -> None:
-        self.now = 1000.0
-        self.slept: list[float] = []
-
-    def __call__(self) -> float:
-        return self.now
-
-    async def sleep(self, seconds: float) -> None:
-        self.slept.append(seconds)
-        self.now += seconds
-        await asyncio.sleep(0)
 
 
 MakeClient = Callable[..., HubClient]

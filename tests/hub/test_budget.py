@@ -6,8 +6,9 @@ import pytest
 
 from app.errors import HubRateLimited
 from app.hub.budget import MAX_WAIT_S, Budget, retry_after_s
+from tests.doubles import Clock
 from tests.fake_hub import FakeHub, Fault
-from tests.hub.conftest import LLAMA, Clock, MakeClient
+from tests.hub.conftest import LLAMA, MakeClient
 
 URL = "https://huggingface.co/o/n/resolve/main/config.json"
 API = "https://huggingface.co/api/models/o/n/revision/main"

@@ -12,9 +12,10 @@ from app.errors import (
 )
 from app.hub.client import HubClient
 from app.hub.token import Token
+from tests.doubles import Clock
 from tests.fake_hub import FakeHub, Fault
 from tests.fake_hub.hub import GOOD_TOKEN
-from tests.hub.conftest import LLAMA, Clock, MakeClient
+from tests.hub.conftest import LLAMA, MakeClient
 
 CONFIG = r"config\.json"
 

@@ -9,8 +9,9 @@ import pytest
 from app.errors import GatedModel, HubBadAnswer, HubError, HubUnavailable, UnknownModel
 from app.hub.client import HubClient
 from app.hub.store import Blob, BlobKey, MemoryBlobStore
+from tests.doubles import Clock
 from tests.fake_hub import COMMIT, FakeHub, Fault
-from tests.hub.conftest import LLAMA, Clock, MakeClient
+from tests.hub.conftest import LLAMA, MakeClient
 
 OTHER = "f" * 40
 

@@ -65,6 +65,11 @@ def open_files(pid: int) -> int:
     return len(list(Path(f"/proc/{pid}/fd").iterdir()))
 
 
+def files_in(folder: Path) -> list[Path]:
+    """What lies in a folder."""
+    return list(folder.iterdir())
+
+
 def cpu_s(pid: int) -> float:
     """Processor time of a process so far: what it takes, however busy the machine is."""
     fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()

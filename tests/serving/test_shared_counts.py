@@ -1,8 +1,6 @@
 """A caller's rate over all processes: against a real server that goes away and comes back."""
 
 import asyncio
-from collections import Counter
-from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack
 from hashlib import sha256
 from typing import Any, ClassVar
@@ -17,20 +15,8 @@ from app.errors import TooManyRequests
 from app.hub.shared_counts import Count, SharedCounts
 from app.main import create_app
 from app.settings import Settings
+from tests.doubles import Clock, Events
 from tests.valkey import Valkey
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-class Events(Counter[tuple[str, str]]):
-    def __call__(self, kind: str, outcome: str) -> None:
-        self[kind, outcome] += 1
 
 
 class Asked:
@@ -42,29 +28,6 @@ class Asked:
         self.credentials = key
         self.caller = ""
         self.more_headers: tuple[tuple[bytes, bytes], ...] = ()
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[Valkey]:
-    with Valkey() as valkey:
-        yield valkey
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-def events() -> Events:
-    return Events()
-
-
-@pytest.fixture
-async def raw(server: Valkey) -> AsyncIterator[Redis]:
-    async with Redis.from_url(server.url) as client:
-        await client.flushall()
-        yield client
 
 
 def _counts(url: str, clock: Clock, events: Events, **changed: Any) -> SharedCounts:

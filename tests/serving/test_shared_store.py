@@ -1,8 +1,7 @@
 """Files shared between replicas: against a real server that goes away, comes back, and lies."""
 
 import asyncio
-from collections import Counter
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import httpx
@@ -15,48 +14,13 @@ from app.hub.shared_store import LayeredBlobStore, SharedBlobStore
 from app.hub.store import Blob, BlobKey, MemoryBlobStore
 from app.main import create_app
 from app.settings import Settings
+from tests.doubles import Clock, Events
 from tests.fake_hub import COMMIT, FakeHub
+from tests.running.configs import bytes_per_token, config_of
 from tests.valkey import Valkey
 
 KEY = BlobKey("org/model", COMMIT, "config.json")
 BLOB = Blob(b'{"model_type": "llama"}')
-LLAMA = {"model_type": "llama", "num_hidden_layers": 2}
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-class Events(Counter[tuple[str, str]]):
-    def __call__(self, kind: str, outcome: str) -> None:
-        self[kind, outcome] += 1
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[Valkey]:
-    with Valkey() as valkey:
-        yield valkey
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-def events() -> Events:
-    return Events()
-
-
-@pytest.fixture
-async def raw(server: Valkey) -> AsyncIterator[Redis]:
-    async with Redis.from_url(server.url) as client:
-        await client.flushall()
-        yield client
 
 
 @pytest.fixture
@@ -202,13 +166,13 @@ async def test_the_second_replica_does_not_fetch_the_file_again(
     server: Valkey, raw: Redis, clock: Clock, events: Events
 ):
     async with FakeHub() as hub:
-        hub.add("org/model", {"config.json": LLAMA})
+        hub.add("org/model", {"config.json": config_of(1)})
         for _ in range(2):
             async with (
                 _store(server, clock, events) as shared,
                 HubClient(HubConfig(endpoint=hub.url), store=shared) as replica,
             ):
-                assert (await replica.fetch_model("org/model")).config == LLAMA
+                assert (await replica.fetch_model("org/model")).config == config_of(1)
         assert len(hub.asked(r"/resolve/main/config\.json")) == 2
         assert len(hub.asked(r"resolve-cache.*config\.json")) == 1
 
@@ -217,7 +181,7 @@ async def test_the_service_answers_with_and_without_it(tmp_path: Path):
     """Through HTTP: cold with the server, cold while it is gone, cold after it came back."""
     async with FakeHub() as hub:
         for number in range(3):
-            hub.add(f"org/model-{number}", {"config.json": LLAMA | FULL})
+            hub.add(f"org/model-{number}", {"config.json": config_of(number)})
         with Valkey() as server:
             app = create_app(
                 Settings(hf_endpoint=hub.url, hf_home=tmp_path, hf_token=None, redis_url=server.url)
@@ -233,15 +197,4 @@ async def test_the_service_answers_with_and_without_it(tmp_path: Path):
                         prepare()
                     answer = await client.get(f"/kv?model=org/model-{number}&context=1")
                     assert answer.status_code == 200
-                    # 2 x 2 layers x 2 heads x 16 x 2 bytes
-                    assert answer.json()["kv_bytes_per_sequence"] == 256
-
-
-FULL = {
-    "hidden_size": 64,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "intermediate_size": 128,
-    "vocab_size": 256,
-    "torch_dtype": "bfloat16",
-}
+                    assert answer.json()["kv_bytes_per_sequence"] == bytes_per_token(number)

@@ -9,15 +9,11 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ROOT
-from tests.running.process import free_port, service
+from tests.running.process import files_in, free_port, service
 
 SERVE = ("-m", "app")
 COMMAND = ("-c", "from app.cli import main; main()", "llama-3-8b")
 SECRETS = ("s3cret", "hf_", "pass")
-
-
-def _files_in(folder: Path) -> list[Path]:
-    return list(folder.iterdir())
 
 
 def _refused(words: tuple[str, ...], environment: dict[str, str]) -> list[str]:
@@ -100,7 +96,7 @@ async def test_a_drain_ends_with_0_and_leaves_no_file(
         "TMPDIR": str(tmp_path),
     }
     async with service(environment) as (process, port):
-        assert _files_in(tmp_path) != []
+        assert files_in(tmp_path) != []
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(b"POST /kv HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n")
         writer.write(b"Content-Length: 23\r\n\r\n" + b'{"model": ')
@@ -111,7 +107,7 @@ async def test_a_drain_ends_with_0_and_leaves_no_file(
         assert (await reader.read()).startswith(b"HTTP/1.1 200 ")
         writer.close()
         assert await asyncio.to_thread(process.wait, 20) == 0
-    assert _files_in(tmp_path) == []
+    assert files_in(tmp_path) == []
 
 
 def test_sigterm_while_it_starts_is_no_crash(tmp_path: Path):

@@ -17,15 +17,8 @@ from hypothesis import strategies as st
 from app.api import routing
 from app.main import create_app
 from app.settings import Settings
+from tests.running.configs import config_of
 
-LLAMA = {
-    "model_type": "llama",
-    "num_hidden_layers": 2,
-    "hidden_size": 64,
-    "num_attention_heads": 4,
-    "intermediate_size": 128,
-    "vocab_size": 256,
-}
 _ODD: list[Any] = [
     None, True, False, 0, 1, -1, 3.0, 3.5, 1e400, 2**53, 2**63, 10**40, "", "7", "7.0", " 7", "\u0667",
     "true", "True", "1", "nan", "Infinity", "llama-3-8b", "h100", "fp8", [], [1], [1, 2], ["1"], {},
@@ -92,7 +85,7 @@ async def test_bodies(client: httpx.AsyncClient, path: str, base: dict, fields: 
         b'{"model": "llama-3-8b", "context": 1e3, "explain": true}',
         b'{"config": {"model_type": "llama", "rope": NaN, "hidden_size": -Infinity}}',
         b'{"config": {"model_type": "llama", "name": "\\ud800"}}',
-        json.dumps({"config": LLAMA | {"architectures": ["\ud800"]}}).encode(),
+        json.dumps({"config": config_of(1) | {"architectures": ["\ud800"]}}).encode(),
         b'{"config": ' + b'{"a":' * 500 + b"1" + b"}" * 501,
         b'{"model": "llama-3-8b", "context": ' + b"9" * 5000 + b"}",
     ],
