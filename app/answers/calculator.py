@@ -7,6 +7,9 @@ from app.answers.kept import AnswerCache, Answered, Key, key_of
 from app.hub.flight import Flights
 from app.resolve.model import ModelResolver, ResolvedModel
 
+TYPICAL_BYTES = 2500
+"""Of an answer that is kept."""
+
 
 class Calculator:
     """Answers calculations from memory, else by computing them."""
@@ -51,8 +54,22 @@ class Calculator:
         found = None if key is None else self._kept(key, words)
         if found is not None:
             return found
+        return self.anew(calculation, asked, key)
+
+    def anew(
+        self, calculation: Calculation, asked: Asked, key: Key | None = None
+    ) -> Answered | None:
+        """The answer worked out, where no file has to be waited for; kept where it has a key.
+
+        Raises:
+            KvmathError: as `Calculation.compute`.
+        """
         model = self._models.known(asked, getattr(asked, "config", None))
         return None if model is None else self._compute(calculation, asked, model, key)
+
+    def has_room_for(self, answers: int) -> bool:
+        """Whether so many more answers would leave most of what is kept in its place."""
+        return answers * TYPICAL_BYTES <= self._answers.max_bytes // 2
 
     async def once(
         self, key: Key, make: Callable[[], Awaitable[Answered]], words: Key | None

@@ -119,6 +119,7 @@ class AnswerCache:
     """
 
     def __init__(self, max_bytes: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self.max_bytes = max_bytes
         self.clock = clock
         self._kept: SecondChanceCache[Key, Answered] = SecondChanceCache(max_bytes, _weight)
 
@@ -132,7 +133,7 @@ class AnswerCache:
 
     def put(self, key: Key, answer: Answered) -> None:
         """Keep an answer, unless it is stale, or takes more than an eighth of the room."""
-        if not answer.stale and _weight(answer) <= self._kept.maxsize / 8:
+        if not answer.stale and _weight(answer) <= self.max_bytes / 8:
             self._kept[key] = answer
 
     @property

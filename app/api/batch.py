@@ -106,6 +106,9 @@ class _Batch:
         self._calculator = calculator
         self._items = items
         self._wanted = Counter(items)
+        # A batch that would push all else out leaves the kept answers alone, and saves the looking.
+        kept = calculator.has_room_for(len(self._wanted))
+        self._find = calculator.at_hand if kept else calculator.anew
         self._made: LRUCache[str, bytes] = LRUCache(_KEPT_BYTES, getsizeof=len)
         self._waiting: dict[str, asyncio.Task[bytes]] = {}
 
@@ -163,7 +166,7 @@ class _Batch:
             return _failed(None, _no_path(path))
         try:
             asked = _read(calculation, fields)
-            answer = self._calculator.at_hand(calculation, asked)
+            answer = self._find(calculation, asked)
         except ValidationError as error:
             found = [
                 entry | {"loc": ("body", *entry["loc"])}

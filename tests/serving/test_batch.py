@@ -90,6 +90,18 @@ async def test_like_items_are_computed_once(
     assert len({json.dumps(result["body"]) for result in results}) == 1
 
 
+async def test_a_batch_larger_than_the_memory_leaves_what_is_kept(
+    client: httpx.AsyncClient, app: Service
+):
+    few = [KV | {"context": context} for context in range(1, 101)]
+    await _results(client, few)
+    assert len(app.answers) == 100
+    many = [KV | {"context": context} for context in range(1000, 11_000)]
+    results = await _results(client, many)
+    assert [result["body"]["context"] for result in results] == list(range(1000, 11_000))
+    assert len(app.answers) == 100
+
+
 async def test_like_failures_are_looked_at_once(
     client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ):
