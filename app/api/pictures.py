@@ -32,7 +32,7 @@ def picture_format(request: Request, asked: CrossoverQuery) -> PictureFormat | N
     """The picture asked for by `format`, or by an Accept header that prefers one; else None."""
     if asked.format != "json":
         return asked.format
-    accept = request.headers.get("accept", "")
+    accept = request.headers.get("accept", "").lower()
     for kind, media_type in MEDIA_TYPES.items():
         if accept.startswith(media_type):
             return kind

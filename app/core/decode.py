@@ -1,6 +1,7 @@
 """Formula (6) and the time of a decode step: bytes read over bandwidth, and what to expect."""
 
 from fractions import Fraction
+from functools import lru_cache
 
 DEFAULT_EFFICIENCY = 0.70
 """Share of the roofline a real system reaches: 60 to 75 % (the text, section 7)."""
@@ -47,6 +48,7 @@ def step_bytes_within(
     return int(roofline * memory_bandwidth_bytes_per_s)
 
 
+@lru_cache(maxsize=256)
 def decimal(value: float) -> Fraction:
     """The fraction a person means by a decimal: 0.3 is 3/10, not the nearest binary."""
     return Fraction(repr(value))

@@ -204,7 +204,7 @@ class Edge:
         path: str = scope["path"]
         if self.in_flight > limits.requests and path not in ALWAYS_OPEN:
             return respond(scope, Overloaded())
-        if len(path) + len(scope["query_string"]) > limits.target_bytes:
+        if len(scope["raw_path"]) + len(scope["query_string"]) > limits.target_bytes:
             detail = f"Path and query string are over {limits.target_bytes} bytes; use POST."
             return problem(scope, _TARGET_TOO_LONG, detail)
         if exchange.header_bytes > limits.header_bytes:

@@ -33,7 +33,7 @@ new_id = _noise().__next__
 
 def images_of(given: Mapping[bytes, bytes]) -> bytes:
     """The Accept header where it is one that another answer may be given for, else nothing."""
-    accept = given.get(b"accept", b"")
+    accept = given.get(b"accept", b"").lower()
     return accept if accept.startswith(b"image/") else b""
 
 

@@ -30,6 +30,7 @@ class EdgeProtocol(HttpToolsProtocol):
         self._beside_body = 0
         self._head_begun = False
         self._late: asyncio.TimerHandle | None = None
+        self._stalled: asyncio.TimerHandle | None = None
         self._cut_off = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as uvicorn's
@@ -41,6 +42,8 @@ class EdgeProtocol(HttpToolsProtocol):
         """Nobody is there any more."""
         super().connection_lost(exc)
         self._has_head()
+        if self._stalled is not None:
+            self._stalled.cancel()
 
     def data_received(self, data: bytes) -> None:
         """Answer a request that is known; else parse what came."""
@@ -65,6 +68,18 @@ class EdgeProtocol(HttpToolsProtocol):
             self._hang_up(late=False)
         elif self._head_begun or (self._between_requests and _is_over(self.cycle)):
             self._expect_head()
+
+    def pause_writing(self) -> None:
+        """The caller does not read as fast as it is answered."""
+        super().pause_writing()
+        self._stalled = self.loop.call_later(self._edge.limits.seconds, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        """The caller has read on."""
+        super().resume_writing()
+        if self._stalled is not None:
+            self._stalled.cancel()
+            self._stalled = None
 
     def on_message_begin(self) -> None:
         """The parser has met the first byte of a request."""

@@ -381,6 +381,25 @@ async def test_a_head_that_does_not_come_is_not_waited_for(
         writer.close()
 
 
+async def test_a_caller_that_reads_nothing_is_not_waited_for(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+):
+    hasty = settings.model_copy(update={"request_timeout_s": 0.5})
+    async with served(hasty, monkeypatch) as caller:
+        picture = get("/crossover?model=llama-3-8b&format=svg")
+        size = len((await caller.ask(picture)).body)
+        assert not await caller.came_through(get(KV))
+        reader, writer = await asyncio.open_connection("127.0.0.1", caller.port, limit=1)
+        many = 50_000_000 // size  # more than the system holds on the way
+        for _ in range(many):
+            writer.write(picture)
+        with contextlib.suppress(ConnectionError):
+            while len(await reader.read(1)) and not writer.transport.is_closing():
+                await asyncio.sleep(0.3)
+        assert not caller.app.edge.in_flight
+        writer.close()
+
+
 async def test_an_upgrade_is_left_alone(caller: Caller):
     upgrade = ("Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 13")
     key = "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ=="
