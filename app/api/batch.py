@@ -18,7 +18,7 @@ from app.answers.calculations import CALCULATIONS, Calculation
 from app.answers.calculator import Calculator
 from app.answers.split import NotUsual, split_items
 from app.api.routing import StrictRoute, api_router
-from app.errors import FieldError, InputError, KvmathError, TooLarge
+from app.errors import DeadlinePassed, FieldError, InputError, KvmathError, TooLarge
 from app.json_size import MAX_VALUES, holds_more
 from app.problems import input_error, respond
 from app.schemas.batch import EXAMPLES, MAX_ITEMS, BatchAnswer, BatchBody
@@ -86,7 +86,9 @@ async def _cut(text: str) -> list[str]:
 
 def _respond(items: Sequence[str], request: Request) -> Response:
     as_lines = LINES in request.headers.get("accept", "")
-    results = _Batch(request.app.state.services.calculator, items).results()
+    # What is left of a request's time is for sending what there is.
+    seconds = 0.9 * request.app.settings.request_timeout_s
+    results = _Batch(request.app.state.services.calculator, items, seconds).results()
     pieces = _lines(results) if as_lines else _document(results)
     return StreamingResponse(
         _pieced(pieces),
@@ -99,11 +101,13 @@ class _Batch:
     """The items of one batch on their way to results.
 
     A result is kept while further items are waiting for it, within bounds; one that had to go is
-    made again.
+    made again. Items whose turn comes after `seconds` fail with 504, so that the whole is whole.
     """
 
-    def __init__(self, calculator: Calculator, items: Sequence[str]) -> None:
+    def __init__(self, calculator: Calculator, items: Sequence[str], seconds: float) -> None:
         self._calculator = calculator
+        self._seconds = seconds
+        self._ends_at = time.monotonic() + seconds
         self._items = items
         self._wanted = Counter(items)
         # A batch that would push all else out leaves the kept answers alone, and saves the looking.
@@ -140,7 +144,11 @@ class _Batch:
     async def _end(self, item: str, begun: bytes | asyncio.Task[bytes]) -> bytes:
         if isinstance(begun, bytes):
             return begun
-        made = await begun
+        try:
+            async with asyncio.timeout(max(0.0, self._ends_at - time.monotonic())):
+                made = await asyncio.shield(begun)
+        except TimeoutError:
+            return _failed(None, DeadlinePassed(self._seconds))
         self._waiting.pop(item, None)
         self._keep(item, made)
         return made
@@ -152,14 +160,12 @@ class _Batch:
             self._made.pop(item, None)
 
     def _make(self, item: str) -> bytes | asyncio.Task[bytes]:
-        if len(item) > MAX_VALUES and holds_more(item.encode()):
-            return _failed(None, _TOO_MANY_VALUES)
+        if time.monotonic() >= self._ends_at:
+            return _failed(None, DeadlinePassed(self._seconds))
         try:
-            fields = _value(item)
-        except (ValueError, RecursionError):
-            return _failed(None, _UNREADABLE)
-        if not isinstance(fields, dict):
-            return _failed(None, _NO_OBJECT)
+            fields = _object(item)
+        except KvmathError as error:
+            return _failed(None, error)
         path = fields.pop("path", None)
         calculation = CALCULATIONS.get(path) if isinstance(path, str) else None
         if calculation is None:
@@ -207,16 +213,6 @@ def _failed(path: str | None, error: Exception) -> bytes:
     return b'"status":%d,%b"body":%b}' % (response.status_code, after, bytes(response.body))
 
 
-_NO_OBJECT = InputError(
-    [FieldError(loc=("body",), msg="an item is an object with a path", type="dict_type")]
-)
-
-_TOO_MANY_VALUES = TooLarge(f"The item holds over {MAX_VALUES} values.")
-_UNREADABLE = InputError(
-    [FieldError(loc=("body",), msg="a number has more digits than are read", type="json_invalid")]
-)
-
-
 def _no_path(path: object) -> InputError:
     known = ", ".join(CALCULATIONS)
     msg = f"is needed: one of {known}" if path is None else f"is none of {known}"
@@ -224,11 +220,27 @@ def _no_path(path: object) -> InputError:
     return InputError([FieldError(loc=("body", "path"), msg=msg, type=kind)])
 
 
-def _value(item: str) -> Any:
+def _object(item: str) -> dict[str, Any]:
+    """The fields of an item.
+
+    Raises:
+        TooLarge: it would unfold to too much.
+        InputError: it is no object, or has a number too long to be read.
+    """
+    if len(item) > MAX_VALUES and holds_more(item.encode()):
+        raise TooLarge(f"The item holds over {MAX_VALUES} values.")
     try:
-        return from_json(item)
+        fields = from_json(item)
     except ValueError:  # half a character, or nested deeper than pydantic goes
-        return json.loads(item)
+        try:
+            fields = json.loads(item)
+        except ValueError:
+            rule = "a number has more digits than are read"
+            raise InputError([FieldError(loc=("body",), msg=rule, type="json_invalid")]) from None
+    if not isinstance(fields, dict):
+        rule = "an item is an object with a path"
+        raise InputError([FieldError(loc=("body",), msg=rule, type="dict_type")])
+    return fields
 
 
 async def _lines(results: AsyncIterator[bytes]) -> AsyncIterator[bytes]:

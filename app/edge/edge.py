@@ -176,8 +176,11 @@ class Edge:
         except KvmathError as error:
             await exchange.replace(respond(scope, error), receive)
         except Exception as error:
-            if isinstance(error, TimeoutError) and deadline.expired() and not exchange.started:
-                await exchange.replace(self._too_late(exchange), receive)
+            if isinstance(error, TimeoutError) and deadline.expired():
+                if exchange.started:  # the server hangs up on an answer that has no end
+                    _log.warning("request %s broken off: its time is up", scope["request_id"])
+                else:
+                    await exchange.replace(self._too_late(exchange), receive)
                 return
             _log.exception("request %s failed", scope["request_id"])
             if exchange.started:

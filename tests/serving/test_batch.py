@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -266,6 +267,30 @@ async def test_an_item_that_breaks_takes_no_other_with_it(
     results = await _results(client, [KV, KV | {"context": 7}, KV])
     assert [result["status"] for result in results] == [200, 500, 200]
     assert "ZeroDivision" not in json.dumps(results)
+
+
+async def test_what_there_is_no_time_for_is_504_and_the_whole_is_whole(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+):
+    app = create_app(settings.model_copy(update={"request_timeout_s": 0.5}))
+    compute = Calculator._compute
+
+    def slowly(*arguments: object) -> object:
+        time.sleep(0.05)
+        return compute(*arguments)  # type: ignore[arg-type] # passed on as they came
+
+    monkeypatch.setattr(Calculator, "_compute", slowly)
+    transport = httpx.ASGITransport(app)
+    async with (
+        app.router.lifespan_context(app),
+        httpx.AsyncClient(transport=transport, base_url="http://kvmath.test") as client,
+    ):
+        results = await _results(client, [KV | {"context": 1 + number} for number in range(100)])
+    statuses = [result["status"] for result in results]
+    assert len(statuses) == 100
+    assert 1 <= statuses.count(200) <= 10
+    assert statuses == [200] * statuses.count(200) + [504] * statuses.count(504)
+    assert results[-1]["body"]["type"] == "/problems/deadline-passed"
 
 
 async def test_others_are_served_while_a_batch_is_computed(client: httpx.AsyncClient):
