@@ -4,6 +4,7 @@ import contextlib
 import json
 import math
 import struct
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -132,6 +133,83 @@ def test_a_header_length_that_is_refused(start: bytes) -> None:
 def test_a_tensor_that_is_refused(entry: Any) -> None:
     with pytest.raises(HeaderRefused):
         read(json.dumps({"t": entry}).encode())
+
+
+U8 = b'"%s":{"dtype":"U8","shape":[1],"data_offsets":[%d,%d]}'
+
+
+@pytest.mark.parametrize(
+    ("header", "why"),
+    [
+        # The same tensor twice, two that overlap, and a hole between two.
+        (b"{%s,%s}" % (U8 % (b"a", 0, 1), U8 % (b"a", 0, 1)), "overlap"),
+        (
+            b'{"a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]},%s}' % (U8 % (b"b", 1, 2)),
+            "holes",
+        ),
+        (b"{%s,%s}" % (U8 % (b"a", 0, 1), U8 % (b"b", 2, 3)), "holes"),
+        (b"{%s}x" % (U8 % (b"a", 0, 1)), "not the JSON"),
+        (b"{%s,}" % (U8 % (b"a", 0, 1)), "not the JSON"),
+        (b'{"__metadata__":{"a":1}}', "not the JSON"),
+        (
+            b'{"a":{"dtype":"U8","shape":[],"data_offsets":[0,1],"x":' + b"[" * 900 + b"}}",
+            "not the",
+        ),
+        (
+            b"{%s}"
+            % b",".join(
+                b'"%d":{"dtype":"Q%d","shape":[],"data_offsets":[%d,%d]}' % (i, i, i, i + 1)
+                for i in range(65)
+            ),
+            "more than 64 dtypes",
+        ),
+    ],
+)
+def test_a_header_that_is_refused(header: bytes, why: str) -> None:
+    with pytest.raises(HeaderRefused, match=why):
+        read(header)
+
+
+def test_blanks_between_the_marks_of_a_header_count_for_nothing() -> None:
+    text = b' { "__metadata__" : { "a" : "}" } ,\n%s } ' % (U8 % (b"\xc3\xa4", 0, 1))
+    assert read(text) == {"U8": StoredTensors(elements=1, bytes=1)}
+
+
+@pytest.mark.parametrize(
+    ("header", "why"),
+    [
+        # One shape of 1.2 million sides: their product has 76 million bits.
+        (
+            b'{"a":{"dtype":"ZZ","shape":[%s],"data_offsets":[0,2]}}'
+            % b",".join([b"9223372036854775807"] * 1_200_000),
+            "an entry beyond 1024",
+        ),
+        (
+            b'{"a":{"dtype":"ZZ","shape":[%s],"data_offsets":[0,2]}}' % b",".join([b"9" * 18] * 40),
+            r"more than 2\*\*63 elements",
+        ),
+        (
+            b"{%s}" % b",".join(U8 % (b"%d" % i, i, i + 1) for i in range(300_001)),
+            "more than 300000",
+        ),
+        (b'{"__metadata__":{%s}}' % b",".join(b'"%d":""' % i for i in range(300_001)), "300000"),
+    ],
+    ids=["sides", "product", "tensors", "metadata"],
+)
+def test_what_a_header_costs_is_bounded(header: bytes, why: str) -> None:
+    with pytest.raises(HeaderRefused, match=why):
+        read(header)
+
+
+def test_a_header_takes_no_more_memory_than_its_text() -> None:
+    header = b"{%s}" % b",".join(U8 % (b"%d" % i, i, i + 1) for i in range(20_000))
+    tracemalloc.start()
+    try:
+        assert read(header) == {"U8": StoredTensors(elements=20_000, bytes=20_000)}
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < len(header) + 100_000
 
 
 @QUICK
