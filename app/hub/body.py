@@ -44,7 +44,8 @@ async def read_body(
             if cut:
                 break
             raise _too_large(limit)
-    return bytes(body[:limit])
+    del body[limit:]
+    return bytes(body)
 
 
 class _Inflate:

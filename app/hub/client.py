@@ -94,10 +94,10 @@ class HubClient:
         self._budget = Budget(clock)
         self._wire = Wire(config, self._budget, transport)
         self._asker = Asker(self._wire, config, observer=observer, sleep=sleep, jitter=jitter)
-        self._gguf = GgufLimits(
-            max_bytes=config.max_gguf_bytes, slots=asyncio.Semaphore(config.gguf_at_once)
+        self._limits = GgufLimits(
+            max_bytes=config.max_gguf_bytes, slots=asyncio.Semaphore(config.headers_at_once)
         )
-        self._cached = CachedModels(config.cache_dir, self._gguf) if config.cache_dir else None
+        self._cached = CachedModels(config.cache_dir, self._limits) if config.cache_dir else None
         self._flights = Flights()
         self._refs = Refs(config.refs_ttl_s, clock)
         self._facts: LRUCache[_Key, _Entry] = LRUCache(
@@ -156,7 +156,7 @@ class HubClient:
 
         async def build(files: HubFiles) -> Configuration:
             try:
-                return await read_model(files, repo_id, gguf_file=gguf_file, limits=self._gguf)
+                return await read_model(files, repo_id, gguf_file=gguf_file, limits=self._limits)
             except GatedModel as error:
                 raise await _explained(error, files) from None
 
@@ -186,14 +186,16 @@ class HubClient:
                 source="gguf",
                 bytes_by_dtype=files.gguf.bytes_by_dtype,
             )
-        local = await read_local_weights(files)
+        local = await read_local_weights(files, self._limits.slots)
         if local is not None:
             return local
         if files.commit is None or (files.folder is not None and self._config.offline):
             return WeightFacts(total_bytes=None, source="unknown")
 
         async def build(source: HubFiles) -> WeightFacts:
-            return await read_weights(source, is_params_json=files.is_params_json)
+            return await read_weights(
+                source, is_params_json=files.is_params_json, slots=self._limits.slots
+            )
 
         key = _Key("weights", files.resolved_id, files.commit, str(files.is_params_json))
         weights, _ = await self._fact(key, build, self._config.header_timeout_s)

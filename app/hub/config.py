@@ -35,7 +35,8 @@ class HubConfig:
     facts_cache_bytes: int = 8_000_000
     max_json_bytes: int = 5_000_000
     max_gguf_bytes: int = 100_000_000
-    gguf_at_once: int = 2
+    headers_at_once: int = 2
+    """Headers beyond their file's first read that are fetched and read at the same time."""
     cdn_hosts: tuple[str, ...] = ()
     """Storage hosts, beside Hugging Face's own, that the hub may redirect large files to."""
     user_agent: str = f"kvmath/{__version__}"

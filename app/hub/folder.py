@@ -81,7 +81,7 @@ class CachedModels:
         )
 
 
-async def read_local_weights(files: ModelFiles) -> WeightFacts | None:
+async def read_local_weights(files: ModelFiles, slots: asyncio.Semaphore) -> WeightFacts | None:
     """The weight facts from the folder that `files` came from; None where it does not say them.
 
     Raises:
@@ -91,7 +91,7 @@ async def read_local_weights(files: ModelFiles) -> WeightFacts | None:
         return None
     source = LocalFiles(Path(files.folder))
     try:
-        weights = await read_weights(source, is_params_json=files.is_params_json)
+        weights = await read_weights(source, is_params_json=files.is_params_json, slots=slots)
     except InputError:
         if files.source == "local_folder":
             raise

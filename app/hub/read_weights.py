@@ -27,8 +27,12 @@ _AT_ONCE = 4
 Stored = Mapping[str, StoredTensors]
 
 
-async def read_weights(source: FileSource, *, is_params_json: bool) -> WeightFacts:
+async def read_weights(
+    source: FileSource, *, is_params_json: bool, slots: asyncio.Semaphore
+) -> WeightFacts:
     """The weight facts of a model: of `consolidated*` files where params.json was its config.
+
+    Headers beyond the first read take one of `slots`, which bounds what is held of them at once.
 
     Raises:
         KvmathError: the source's own, its refusal of a malformed file, or HubBadAnswer naming a
@@ -36,7 +40,7 @@ async def read_weights(source: FileSource, *, is_params_json: bool) -> WeightFac
     """
     stem = "consolidated" if is_params_json else "model"
     # Whether there is one file or an index of many is not known: both questions go out at once.
-    single_file = asyncio.create_task(_stored(source, f"{stem}.safetensors"))
+    single_file = asyncio.create_task(_stored(source, f"{stem}.safetensors", slots))
     try:
         index = await read_json(source, f"{stem}.safetensors.index.json")
         total = total_size(index) if index is not None else None
@@ -49,7 +53,7 @@ async def read_weights(source: FileSource, *, is_params_json: bool) -> WeightFac
     if single is not None:
         return _from_headers([single])
     if index is not None and (names := _usable(source, shards(index))):
-        return _from_headers(await _stored_in_all(source, names))
+        return _from_headers(await _stored_in_all(source, names, slots))
     return await _from_elsewhere(source)
 
 
@@ -69,12 +73,14 @@ async def _from_elsewhere(source: FileSource) -> WeightFacts:
     )
 
 
-async def _stored_in_all(source: FileSource, names: tuple[str, ...]) -> list[Stored]:
-    slots = asyncio.Semaphore(_AT_ONCE)
+async def _stored_in_all(
+    source: FileSource, names: tuple[str, ...], slots: asyncio.Semaphore
+) -> list[Stored]:
+    turns = asyncio.Semaphore(_AT_ONCE)
 
     async def one(name: str) -> Stored:
-        async with slots:
-            stored = await _stored(source, name)
+        async with turns:
+            stored = await _stored(source, name, slots)
         if stored is None:
             raise source.refuse(f"the checkpoint's index names {name}, which does not exist")
         return stored
@@ -82,17 +88,18 @@ async def _stored_in_all(source: FileSource, names: tuple[str, ...]) -> list[Sto
     return await together(*(one(name) for name in names))
 
 
-async def _stored(source: FileSource, name: str) -> Stored | None:
+async def _stored(source: FileSource, name: str, slots: asyncio.Semaphore) -> Stored | None:
     start = await source.span(name, 0, _FIRST_READ_BYTES - 1)
     if start is None:
         return None
     try:
         length = header_length(start)
         end = LENGTH_BYTES + length
-        header = start[LENGTH_BYTES:end]
-        if end > len(start):
+        if end <= len(start):
+            return await asyncio.to_thread(stored_by_dtype, start[LENGTH_BYTES:end], length)
+        async with slots:
             header = await source.span(name, LENGTH_BYTES, end - 1) or b""
-        return await asyncio.to_thread(stored_by_dtype, header, length)
+            return await asyncio.to_thread(stored_by_dtype, header, length)
     except HeaderRefused as refused:
         raise source.refuse(f"{name} {refused}") from None
 

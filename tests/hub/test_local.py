@@ -1,5 +1,6 @@
 """Models on this machine: the Hugging Face cache, as its own library lays it out, and folders."""
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -136,7 +137,7 @@ async def test_a_folder(tmp_path: Path) -> None:
     files = await read_folder(tmp_path)
     assert (files.source, files.commit, files.config) == ("local_folder", None, LLAMA)
     assert files.quantization == beside
-    weights = await read_local_weights(files)
+    weights = await read_local_weights(files, asyncio.Semaphore(1))
     assert weights is not None
     assert weights.total_bytes == 12
 

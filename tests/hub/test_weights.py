@@ -1,9 +1,14 @@
 """What a checkpoint stores, from the cheapest statement that settles it; and GGUF files."""
 
+import asyncio
+from pathlib import Path
+
 import pytest
 
 from app.errors import HubBadAnswer, NoModelFiles
 from app.hub.client import HubClient
+from app.hub.local import LocalFiles
+from app.hub.read_weights import read_weights
 from tests.fake_hub import COMMIT, FakeHub, Fault, gguf_bytes, safetensors_bytes
 from tests.hub.conftest import LLAMA, MakeClient
 
@@ -224,3 +229,28 @@ async def test_model_info_that_is_none(hub: FakeHub, client: HubClient) -> None:
     hub.fault("/api/models", Fault.HTML)
     with pytest.raises(HubBadAnswer, match="is not JSON"):
         await client.fetch_weights(files)
+
+
+class Counted(LocalFiles):
+    """A folder that knows how many reads beyond a file's beginning are under way at once."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.now = self.most = 0
+
+    async def span(self, name: str, first: int, last: int) -> bytes | None:
+        if first == 0:
+            return await super().span(name, first, last)
+        self.now += 1
+        self.most = max(self.most, self.now)
+        await asyncio.sleep(0.01)
+        self.now -= 1
+        return await super().span(name, first, last)
+
+
+async def test_large_headers_are_fetched_and_read_a_few_at_a_time(tmp_path: Path) -> None:
+    (tmp_path / SINGLE).write_bytes(safetensors_bytes(TENSORS, padding=200_000))
+    source, slots = Counted(tmp_path), asyncio.Semaphore(2)
+    reads = (read_weights(source, is_params_json=False, slots=slots) for _ in range(8))
+    assert {weights.total_bytes for weights in await asyncio.gather(*reads)} == {240}
+    assert source.most == 2
