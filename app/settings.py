@@ -1,9 +1,11 @@
 """Configuration from the environment, read when an application is created, never at import."""
 
 import os
+import re
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
+from urllib.parse import parse_qsl, urlsplit
 
 from pydantic import (
     AfterValidator,
@@ -20,6 +22,7 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 _TRUE = frozenset({"1", "ON", "YES", "TRUE"})
 _KEY_LENGTH = 8
+_API_KEYS = "KVMATH_API_KEYS"
 
 
 class BadSettings(Exception):
@@ -47,24 +50,64 @@ def _host(value: str) -> str:
     return value
 
 
-def _folder(value: Path) -> Path:
+def _path(value: Path) -> Path:
+    """With the user's home and variables in it put in, as huggingface_hub does."""
     try:
-        return value.expanduser()
+        return Path(os.path.expandvars(value.expanduser()))
     except RuntimeError:
         raise ValueError("names the home of a user who is not known here") from None
 
 
-def _redis_url(value: SecretStr) -> SecretStr:
-    if not value.get_secret_value().startswith(("redis://", "rediss://", "unix://")):
-        raise ValueError("should begin with redis://, rediss:// or unix://")
+def _folder(value: Path) -> Path:
+    try:
+        other = value.exists() and not value.is_dir()
+    except OSError:  # in a folder that this user may not look into
+        other = False
+    if other:
+        raise ValueError("should be a folder")
     return value
+
+
+def _endpoint(value: HttpUrl) -> HttpUrl:
+    beside = (value.username, value.password, value.query, value.fragment)
+    if any(each is not None for each in beside) or value.port == 0:
+        raise ValueError("should be http(s)://host, with port and path at most")
+    _host(str(value.host).strip("[]"))
+    return value
+
+
+def _redis_url(value: SecretStr) -> SecretStr:
+    """An address that the client reads as it is written: what it cannot use it would pass over."""
+    text = value.get_secret_value()
+    if not text.startswith(("redis://", "rediss://", "unix://")):
+        raise ValueError("should begin with redis://, rediss:// or unix://")
+    try:
+        parts = urlsplit(text)
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        raise ValueError("should have a host and a port that can be read") from None
+    databases = [each for name, each in parse_qsl(parts.query, True) if name == "db"]
+    if parts.scheme != "unix" and parts.path not in {"", "/"}:
+        databases.append(parts.path[1:])
+    if not (parts.path if parts.scheme == "unix" else host) or port == 0 or parts.fragment:
+        raise ValueError("should be redis://host:port/database or unix:///path?db=database")
+    if len(databases) > 1 or not all(re.fullmatch("[0-9]{1,9}", each) for each in databases):
+        raise ValueError("should name one database, by its number")
+    return value
+
+
+def _hosts(value: str) -> str:
+    hosts = value.lower().replace(",", " ").split()
+    if not all(re.fullmatch(r"[a-z0-9_-]+(\.[a-z0-9_-]+)*", each) for each in hosts):
+        raise ValueError("should be names of hosts alone, with commas between")
+    return ",".join(hosts)
 
 
 def _token(value: SecretStr) -> SecretStr:
     """The token as huggingface_hub cleans it: environment and files may add line ends."""
     text = value.get_secret_value().replace("\r", "").replace("\n", "").strip()
-    if not text.isascii() or not text.isprintable():
-        raise ValueError("a token may hold printable ASCII only")
+    if not text.isascii() or not text.isprintable() or " " in text:
+        raise ValueError("a token may hold printable ASCII only, and no space")
     return SecretStr(text)
 
 
@@ -75,10 +118,14 @@ def _named_keys(value: object) -> object:
     keys: dict[str, str] = {}
     for number, entry in enumerate((e.strip() for e in value.split(",") if e.strip()), start=1):
         name, _, key = entry.rpartition(":")
-        name = name or f"key-{number}"
+        name, key = name.strip() or f"key-{number}", key.strip()
         if name in keys:
             raise ValueError(f"key {number} has the name of one before it")
+        if key in keys.values():
+            raise ValueError(f"key {number} is the same as one before it")
         keys[name] = key
+    if not keys:
+        raise ValueError("holds no key; where everybody may ask, it is not set at all")
     return keys
 
 
@@ -101,7 +148,8 @@ def _rate_of_keys(value: int, info: ValidationInfo) -> int:
 ApiKeys = Annotated[
     dict[str, SecretStr], NoDecode, BeforeValidator(_named_keys), AfterValidator(_sound_keys)
 ]
-Folder = Annotated[Path, AfterValidator(_folder)]
+File = Annotated[Path, AfterValidator(_path)]
+Folder = Annotated[File, AfterValidator(_folder)]
 HubToken = Annotated[SecretStr, AfterValidator(_token)]
 EcosystemFlag = Annotated[bool, BeforeValidator(_ecosystem_flag)]
 _MIB = 1024 * 1024
@@ -111,7 +159,8 @@ class Settings(BaseSettings):
     """All that a deployment can change.
 
     Our own names start with ``KVMATH_``; those of the Hugging Face ecosystem are taken as they
-    are, so that a machine set up for it needs nothing more.
+    are, so that a machine set up for it needs nothing more. What is empty counts as not set, but for
+    the API keys: where they were lost on their way here, the service would be open to everybody.
     """
 
     model_config = SettingsConfigDict(
@@ -131,7 +180,9 @@ class Settings(BaseSettings):
         8000, ge=0, le=65535, validation_alias="PORT", description="Port to listen on; 0: any."
     )
     workers: int = Field(1, ge=1, le=256, description="Server processes.")
-    shutdown_grace_s: int = Field(25, ge=0, description="Time for requests in flight at SIGTERM.")
+    shutdown_grace_s: int = Field(
+        25, ge=0, le=3600, description="Time for requests in flight at SIGTERM."
+    )
 
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         "info", description="`debug`, `info`, `warning` or `error`."
@@ -157,7 +208,9 @@ class Settings(BaseSettings):
         60.0, gt=0, le=3600, description="From a request's arrival to its answer, or 504."
     )
     answer_cache_bytes: int = Field(16 * _MIB, ge=0, description="Finished answers kept in memory.")
-    cache_max_age_s: int = Field(300, ge=0, description="Cache-Control of deterministic answers.")
+    cache_max_age_s: int = Field(
+        300, ge=0, le=31_536_000, description="Cache-Control of deterministic answers."
+    )
 
     # A fleet
     redis_url: Annotated[SecretStr, AfterValidator(_redis_url)] | None = Field(
@@ -174,9 +227,9 @@ class Settings(BaseSettings):
         {},
         repr=False,
         description="`name:key` or `key`, with commas between, each key of at least 8 characters; "
-        "none: everybody may ask.",
+        "not set: everybody may ask.",
     )
-    rate_limit: Annotated[int, Field(ge=1), AfterValidator(_rate_of_keys)] | None = Field(
+    rate_limit: Annotated[int, Field(ge=1, le=10**9), AfterValidator(_rate_of_keys)] | None = Field(
         None,
         description="Requests of a key in a window; needs keys. Counted by all together with "
         "`KVMATH_REDIS_URL`, else by each worker for itself.",
@@ -184,7 +237,7 @@ class Settings(BaseSettings):
     rate_limit_window_s: int = Field(60, ge=1, le=86400, description="Length of that window.")
 
     # The hub, by the ecosystem's names
-    hf_endpoint: HttpUrl = Field(
+    hf_endpoint: Annotated[HttpUrl, AfterValidator(_endpoint)] = Field(
         HttpUrl("https://huggingface.co"),
         validation_alias="HF_ENDPOINT",
         description="The hub, or a mirror of it.",
@@ -208,7 +261,7 @@ class Settings(BaseSettings):
         repr=False,
         description="Token for gated and private models; sent to `HF_ENDPOINT` alone.",
     )
-    hf_token_path: Folder | None = Field(
+    hf_token_path: File | None = Field(
         None, validation_alias="HF_TOKEN_PATH", description="File of it; else `token` in `HF_HOME`."
     )
     hf_hub_disable_implicit_token: EcosystemFlag = Field(
@@ -230,7 +283,7 @@ class Settings(BaseSettings):
     hub_header_timeout_s: float = Field(
         30.0, gt=0, le=3600, description="Total time for the headers of a model's weight files."
     )
-    hub_cdn_hosts: str = Field(
+    hub_cdn_hosts: Annotated[str, AfterValidator(_hosts)] = Field(
         "", description="Further storage hosts a mirror redirects large files to, by commas."
     )
 
@@ -242,9 +295,21 @@ class Settings(BaseSettings):
             BadSettings: where it asks for what cannot be had.
         """
         try:
-            return cls()
+            settings = cls()
         except ValidationError as error:
             raise BadSettings(_faults(error)) from None
+        for name in ("max_body_bytes", "max_log_bytes", "max_batch_bytes"):
+            if getattr(settings, name) > settings.max_bodies_bytes:
+                fault = f"KVMATH_MAX_BODIES_BYTES: should be at least KVMATH_{name.upper()}"
+                raise BadSettings([fault])
+        return settings
+
+    @model_validator(mode="before")
+    @classmethod
+    def _empty_keys_are_a_fault(cls, values: dict[str, Any]) -> dict[str, Any]:
+        if _API_KEYS in os.environ:
+            values.setdefault("api_keys", os.environ[_API_KEYS])
+        return values
 
     @model_validator(mode="after")
     def _token_can_be_sent(self) -> Self:
@@ -275,18 +340,22 @@ class Settings(BaseSettings):
         None where there is none, or where ``HF_HUB_DISABLE_IMPLICIT_TOKEN`` forbids using it.
 
         Raises:
-            ValueError: a file whose text cannot stand in a header.
+            ValueError: a file whose text cannot stand in a header, or one that is named and is
+                there but cannot be read.
         """
         if self.hf_hub_disable_implicit_token:
             return None
-        token = self.hf_token
-        if token is None:
-            path = self.hf_token_path or self.hub_home / "token"
-            try:
-                token = _token(SecretStr(path.read_text(encoding="utf-8")))
-            except (OSError, UnicodeDecodeError):
+        if self.hf_token:
+            return self.hf_token
+        path = self.hf_token_path or self.hub_home / "token"
+        try:
+            return _token(SecretStr(path.read_text(encoding="utf-8"))) or None
+        except FileNotFoundError:
+            return None
+        except (OSError, UnicodeDecodeError):
+            if self.hf_token_path is None:
                 return None
-        return token if token.get_secret_value() else None
+            raise ValueError("cannot be read as text") from None
 
 
 def _faults(error: ValidationError) -> list[str]:
