@@ -13,11 +13,16 @@ from math import prod
 from app.hub.ggml_types import GGML_TYPES
 
 MAX_KEYS = 65_536
-MAX_TENSORS = 262_144
-MAX_NAME_BYTES = 65_535
+MAX_TENSORS = 65_536
+"""Experts are stacked: the largest files published name some two thousand."""
+MAX_KEY_BYTES = 65_535
+MAX_TENSOR_NAME_BYTES = 255
+"""llama.cpp reads names of up to 63."""
 MAX_DIMENSIONS = 4
 MAX_KEPT_ELEMENTS = 4_096
 MAX_KEPT_TEXT = 4_096
+MAX_KEPT_BYTES = 1_000_000
+"""Of all keys and values that are kept, as the file writes them; an object takes up to 36 times that."""
 
 _STRING, _ARRAY = 8, 9
 _SCALARS = {
@@ -80,7 +85,7 @@ class GgufHeader:
         return totals
 
 
-def parse_gguf(data: bytes) -> GgufHeader:
+def parse_gguf(data: bytes | bytearray) -> GgufHeader:
     """The header at the start of `data`.
 
     Raises:
@@ -96,11 +101,17 @@ def parse_gguf(data: bytes) -> GgufHeader:
     tensor_count = _bounded(reader.number(_U64), MAX_TENSORS, "tensors")
     key_count = _bounded(reader.number(_U64), MAX_KEYS, "keys")
     metadata: dict[str, Scalar | tuple[Scalar, ...]] = {}
+    kept = 0
     for _ in range(key_count):
-        key = reader.text(MAX_NAME_BYTES)
+        start = reader.position
+        key = reader.text(MAX_KEY_BYTES)
         value = _read_value(reader, reader.number(_U32))
-        if value is not None:
-            metadata[key] = value
+        if value is None:
+            continue
+        metadata[key] = value
+        kept += reader.position - start
+        if kept > MAX_KEPT_BYTES:
+            raise GgufRefused(f"has more than {MAX_KEPT_BYTES} bytes of keys and short values")
     tensors = tuple(_read_tensor(reader) for _ in range(tensor_count))
     return GgufHeader(
         version=version, metadata=metadata, tensors=tensors, header_bytes=reader.position
@@ -112,7 +123,7 @@ class _Reader:
 
     __slots__ = ("_data", "_size", "position")
 
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data: bytes | bytearray) -> None:
         self._data = data
         self._size = len(data)
         self.position = 0
@@ -124,7 +135,7 @@ class _Reader:
         self.position = start + count
         return start
 
-    def take(self, count: int) -> bytes:
+    def take(self, count: int) -> bytes | bytearray:
         start = self.skip(count)
         return self._data[start : start + count]
 
@@ -185,7 +196,7 @@ def _read_array(reader: _Reader) -> tuple[Scalar, ...] | None:
 
 
 def _read_tensor(reader: _Reader) -> GgufTensor:
-    name = reader.text(MAX_NAME_BYTES)
+    name = reader.text(MAX_TENSOR_NAME_BYTES)
     dimensions = _bounded(reader.number(_U32), MAX_DIMENSIONS, "dimensions of a tensor")
     shape = tuple(reader.number(_U64) for _ in range(dimensions))
     number = reader.number(_U32)

@@ -72,7 +72,7 @@ def _parts(filename: str) -> list[str]:
 
 
 async def _header(source: FileSource, name: str, max_bytes: int) -> GgufHeader | None:
-    data = b""
+    data = bytearray()
     want = min(FIRST_READ_BYTES, max_bytes)
     while True:
         more = await source.span(name, len(data), want - 1)

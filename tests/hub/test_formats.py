@@ -275,10 +275,24 @@ def test_a_gguf_header() -> None:
         gguf_bytes([], [("t", [255], 12)]),
         gguf_bytes([], [("t", [1] * 5, 0)]),
         gguf_bytes([], [("t", [2**63, 2**63], 0)]),
+        gguf_bytes([], [("t" * 256, [1], 0)]),
+        gguf_bytes([], [("t", [1], 0)] * 65_537),
     ],
 )
 def test_a_gguf_header_that_is_refused(data: bytes) -> None:
     with pytest.raises(GgufRefused):
+        parse_gguf(data)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [struct.pack("<IIQ", 9, 1, 4096) + b"\x80" * 4096, struct.pack("<IQ", 8, 4096) + b"t" * 4096],
+)
+def test_what_is_kept_of_a_gguf_header_is_bounded(value: bytes) -> None:
+    # A number of one byte takes 36 as an object: 24,000 such arrays took 3.9 GB.
+    keys = b"".join(struct.pack("<Q", 5) + b"%05d" % key + value for key in range(300))
+    data = b"GGUF" + struct.pack("<IQQ", 3, 0, 300) + keys
+    with pytest.raises(GgufRefused, match="more than 1000000 bytes"):
         parse_gguf(data)
 
 
