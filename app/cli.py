@@ -1,6 +1,7 @@
 """`kvmath`: the calculator on the command line; `app.commands` does the work.
 
-Exit codes: 0 fits, 1 does not fit, 2 bad input, 3 hub trouble. Of several contexts the first decides.
+Exit codes: 0 fits, 1 does not fit or fewer than `batch` do, 2 bad input, 3 hub trouble. Of several
+contexts the first decides.
 """
 
 import sys
@@ -17,8 +18,8 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     help="KV cache arithmetic: what a model's cache and weights take, and how much of it fits.",
-    epilog="Exit codes: 0 fits, 1 does not fit, 2 bad input or output, 3 hub trouble. Of several "
-    "contexts the first decides.",
+    epilog="Exit codes: 0 fits, 1 does not fit or fewer than `batch` do, 2 bad input or output, "
+    "3 hub trouble. Of several contexts the first decides.",
 )
 
 Model = Annotated[

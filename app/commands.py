@@ -5,6 +5,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -21,6 +22,7 @@ from app.deps import Services, open_services
 from app.errors import AccessDenied, HubError, InputError, KvmathError
 from app.hub.folder import read_folder
 from app.hub.strict_json import JsonRefused, parse_object
+from app.problems import input_error
 from app.render import tables
 from app.resolve.facts import catalogue_differences, catalogue_entry
 from app.resolve.gpu import ResolvedGpu, requested_gpu
@@ -36,6 +38,7 @@ MAX_CONFIG_BYTES = 5_000_000
 _OPTIONS = {"contexts": "context", "batches": "batch", "concurrent_users": "users"}
 """Options that have another name than the field they fill."""
 
+M = TypeVar("M", bound=BaseModel)
 Q = TypeVar("Q", bound=ModelFields)
 Fields = Mapping[str, Any]
 Work = Callable[[Services], Coroutine[Any, Any, int]]
@@ -58,7 +61,7 @@ def size(model: str, fields: Fields, *, as_json: bool) -> int:
             _print_json({"kv": kv, "concurrency": fit})
         else:
             tables.print_size(kv, fit)
-        return FITS if fit is None or fit.fits else DOES_NOT_FIT
+        return DOES_NOT_FIT if fit is not None and tables.too_few(kv, fit) else FITS
 
     return _run(work)
 
@@ -116,7 +119,7 @@ def verify(file: Path, model: str | None, fields: Fields, *, as_json: bool) -> i
             given["config"] = here
         elif model is not None:
             given["model"] = model
-        asked = VerifyBody.model_validate({**given, "log": text})
+        asked = _asked(VerifyBody, {**given, "log": text})
         found = await verify_log(asked, read_log(text), services.models, known)
         if as_json:
             _print_json(found)
@@ -188,10 +191,29 @@ async def _resolved(
 ) -> tuple[Q, ResolvedModel]:
     """The request and its model: a file or folder where `name` is one, else an id or alias."""
     here = _on_disk(name)
-    query = kind.model_validate({**fields, "model": None if here else name})
+    query = _asked(kind, {**fields, "model": None if here else name})
     if isinstance(here, Path):
         return query, await services.models.read(await read_folder(here), query)
     return query, await services.models.resolve(query, here)
+
+
+def _asked(kind: type[M], fields: Fields) -> M:
+    """The request of these fields.
+
+    Raises:
+        InputError: in the service's own words, on what the request can't be.
+    """
+    try:
+        return kind.model_validate(fields)
+    except ValidationError as error:
+        said = input_error(error.errors(include_url=False, include_input=False), kind)
+        faults = [
+            replace(fault, loc=(_OPTIONS.get(str(fault.loc[0]), fault.loc[0]),))
+            if fault.loc
+            else fault
+            for fault in said.errors
+        ]
+        raise InputError(faults) from None
 
 
 def _on_disk(name: str) -> Path | dict[str, Any] | None:
@@ -256,11 +278,6 @@ def _run(work: Work) -> int:
     except OSError as error:
         _forget_output()
         _complain(f"{error.filename or 'output'}: {error.strerror}")
-        return BAD_INPUT
-    except ValidationError as error:
-        for fault in error.errors(include_url=False, include_input=False):
-            field = str(fault["loc"][0]) if fault["loc"] else "input"
-            _complain(f"{_OPTIONS.get(field, field.replace('_', '-'))}: {fault['msg']}")
         return BAD_INPUT
     except BadSettings as bad:
         for line in bad.faults:

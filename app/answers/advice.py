@@ -3,9 +3,11 @@
 Cut context or concurrency, quantise the cache (or the weights), or add GPUs.
 """
 
+from collections.abc import Iterator
 from math import ceil
 from typing import Literal
 
+from app.answers.deployment import engine_length
 from app.answers.engine_budgets import eight_bits
 from app.answers.room import Fit, Room, longest_fitting, room_of
 from app.errors import InputError
@@ -17,7 +19,7 @@ from app.schemas.request import ConcurrencyQuery
 MAX_TENSOR_PARALLEL = 64
 
 Change = dict[str, int | str]
-Tried = Literal["quantise_kv", "quantise_weights", "more_gpus"]
+Tried = Literal["set_max_model_len", "quantise_kv", "quantise_weights", "more_gpus"]
 
 
 class Advisor:
@@ -32,17 +34,34 @@ class Advisor:
 
     def advice(self, room: Room, here: Fit) -> list[Advice]:
         """Every change that helps on what was found, in the order of the diagram."""
-        weights: Change = {"quantization": "fp8"}
-        if self.request.weight_bytes is not None:
-            weights = {"weight_bytes": ceil(self.request.weight_bytes / 2)}
         candidates = (
+            self._fitting_length(here),
             self._shorter_context(room, here),
             self._fewer_sequences(here),
             self._changed(here, "quantise_kv", {"kv_cache_dtype": eight_bits(self.request)}),
-            self._changed(here, "quantise_weights", weights),
+            *self._quantised_weights(here),
             self._more_gpus(here),
         )
         return [advice for advice in candidates if advice is not None]
+
+    def _fitting_length(self, here: Fit) -> Advice | None:
+        """An engine started for sequences of the length asked about, no shorter and no longer."""
+        asked, own = engine_length(self.request), self.model.shape.longest_context
+        if asked in (None, here.context) or here.context > (own or here.context):
+            return None
+        return self._changed(here, "set_max_model_len", {"max_model_len": here.context})
+
+    def _quantised_weights(self, here: Fit) -> Iterator[Advice | None]:
+        """Weights of 8 bits, and of 4 where those leave no room beyond what was asked for."""
+        given = self.request.weight_bytes
+        for quantization, divisor in (("fp8", 2), ("awq", 4)):
+            change: Change = {"quantization": quantization}
+            if given is not None:
+                change = {"weight_bytes": ceil(given / divisor)}
+            found = self._found_with(here.context, change)
+            yield _better(here, "quantise_weights", change, found)
+            if found > self.request.batch:
+                return
 
     def _shorter_context(self, room: Room, here: Fit) -> Advice | None:
         context = longest_fitting(room, self.request.batch, here.context)

@@ -3,7 +3,8 @@
 from typing import NamedTuple
 
 from app.answers.deployment import Deployment
-from app.answers.engine_budgets import engine_start
+from app.answers.engine import Reserves
+from app.answers.engine_budgets import EngineStart, engine_start
 from app.answers.steps import n, step
 from app.core.budget import DEFAULT_ACTIVATION_BYTES, DEFAULT_OVERHEAD_BYTES, MemoryBudget
 from app.core.engines.budgets import Band
@@ -82,10 +83,13 @@ def budgets_of(
     request: BudgetedRequest,
     deployment: Deployment,
     context: int,
+    reserves: Reserves | None,
     *,
     node_overhead_per_gpu: int | None = None,
 ) -> Budgets:
     """The budget of every stage's GPU; engines are started for sequences of `context` tokens.
+
+    `reserves` are vLLM's, None for the others.
 
     Raises:
         InputError: on `gpu` where there is neither a GPU nor a budget.
@@ -100,7 +104,7 @@ def budgets_of(
             return Budgets(per_stage=(given,) * len(stages), assumptions=_undrafted(request))
         raise InputError.of("gpu", "is needed, or kv_budget_bytes", type="missing")
     if request.engine != "formula":
-        return _of_engine(request, deployment, context)
+        return _of_engine(request, engine_start(request, deployment, gpu, context, reserves))
     if given is not None:
         return Budgets(per_stage=(given,) * len(stages))
     notes: tuple[str, ...] = ()
@@ -128,11 +132,7 @@ def budgets_of(
     )
 
 
-def _of_engine(request: BudgetedRequest, deployment: Deployment, context: int) -> Budgets:
-    gpu = deployment.gpu
-    if gpu is None:
-        raise InputError.of("gpu", "is needed, or kv_budget_bytes", type="missing")
-    start = engine_start(request, deployment, gpu, context)
+def _of_engine(request: BudgetedRequest, start: EngineStart) -> Budgets:
     given = request.kv_budget_bytes
     if given is not None:
         return Budgets(

@@ -2,20 +2,14 @@
 
 from app.answers.advice import Advisor
 from app.answers.deployment import contexts_asked, engine_length
-from app.answers.engine import version_notes
 from app.answers.kv import kv_steps, per_gpu_steps
-from app.answers.room import EngineRoom, Fit, Room, room_of
+from app.answers.room import EngineRoom, Fit, Room, before_start, room_of
 from app.answers.rows import gpu_ref
 from app.answers.steps import n, step
 from app.resolve.gpu import ResolvedGpu
 from app.resolve.model import ResolvedModel
 from app.schemas.answer import Step
-from app.schemas.concurrency import (
-    BandBytes,
-    ConcurrencyAnswer,
-    ConcurrencyAtContext,
-    LimitedBy,
-)
+from app.schemas.concurrency import ConcurrencyAnswer, ConcurrencyAtContext
 from app.schemas.request import ConcurrencyQuery
 
 
@@ -39,16 +33,18 @@ def concurrency_answer(
         block_size = plan.block_size
         if plan.settings.kv_cache_dtype != "auto":
             cache_dtype = plan.settings.kv_cache_dtype
-        notes = (*notes, *version_notes(request), *plan.assumptions)
-    band = budgets.band(here.stage)
-    notes = (*notes, *doubts(here, band))
     contexts = list(dict.fromkeys([context, *request.contexts]))
     served = here.served
     enough = served is None or served >= request.batch
     return ConcurrencyAnswer(
         model=deployment.placed.model_ref,
         gpu=gpu_ref(deployment.gpu),
-        assumptions=[*deployment.assumptions, *notes, *budgets.assumptions],
+        assumptions=[
+            *deployment.assumptions,
+            *notes,
+            *before_start(room, here),
+            *budgets.assumptions,
+        ],
         steps=_steps(room, here) if request.explain else None,
         kv_cache_dtype=cache_dtype,
         context=context,
@@ -56,12 +52,12 @@ def concurrency_answer(
         max_concurrency=served,
         max_concurrency_exact=None if here.sequences is None else float(here.sequences),
         kv_budget_bytes=max(here.kv_budget_bytes, 0),
-        kv_budget_band_bytes=band,
+        kv_budget_band_bytes=budgets.band(here.stage),
         kv_bytes_per_sequence=here.kv_bytes_per_sequence,
         kv_cache_tokens=here.tokens,
         num_blocks=here.num_blocks,
         block_size=block_size,
-        limited_by=_limit(here, model.shape.longest_context),
+        limited_by=here.limited_by(model.shape.longest_context),
         memory=budgets.memory(here.stage),
         by_context=[_at(here if at == context else room.at(at)) for at in contexts],
         advice=[] if enough else Advisor(request, model, gpu).advice(room, here),
@@ -70,40 +66,6 @@ def concurrency_answer(
 
 def _at(fit: Fit) -> ConcurrencyAtContext:
     return ConcurrencyAtContext(context=fit.context, max_concurrency=fit.served, fits=fit.fits)
-
-
-def _limit(fit: Fit, longest_context: int | None) -> LimitedBy:
-    if fit.kv_budget_bytes <= 0:
-        return "weights"
-    if fit.refusal is not None and fit.ceiling_is == "state_slots":
-        return "state_slots"
-    if not fit.fits:
-        return "memory"
-    if fit.ceiling is not None and (fit.by_memory is None or fit.ceiling < fit.by_memory):
-        return fit.ceiling_is
-    if longest_context is not None and fit.context > longest_context:
-        return "max_position_embeddings"
-    return "memory"
-
-
-def doubts(here: Fit, band: BandBytes | None) -> tuple[str, ...]:
-    """What a caller has to know before starting an engine on this answer."""
-    if here.refusal is not None:
-        return (here.refusal,)
-    said: list[str] = []
-    if here.ceiling_is == "state_slots":
-        said.append(
-            f"states have room for {here.ceiling} sequences: start the engine with max_num_seqs of "
-            "at most that"
-        )
-    if band is not None and here.fits and band.low < here.kv_bytes_per_sequence:
-        said.append(
-            "tight: at the low end of kv_budget_band_bytes not one sequence fits, and the engine "
-            "may refuse to start"
-        )
-    elif band is not None and not here.fits and band.high >= here.kv_bytes_per_sequence:
-        said.append("close: at the high end of kv_budget_band_bytes a sequence would fit")
-    return tuple(said)
 
 
 def _steps(room: Room, here: Fit) -> list[Step]:

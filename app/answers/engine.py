@@ -109,6 +109,23 @@ class Reserve:
         ]
 
 
+class Reserves:
+    """The engine's plans for one request, each length's made once."""
+
+    def __init__(self, request: EngineRequest, deployment: Deployment) -> None:
+        self._request = request
+        self._deployment = deployment
+        self._made: dict[int, Reserve] = {}
+
+    def of(self, context: int) -> Reserve:
+        """As `reserve`."""
+        length = self._request.max_model_len or context
+        found = self._made.get(length)
+        if found is None:
+            found = self._made[length] = reserve(self._request, self._deployment, context)
+        return found
+
+
 def reserve(request: EngineRequest, deployment: Deployment, context: int) -> Reserve:
     """The engine's plan for a request; `context` is its `max_model_len` unless that is given.
 

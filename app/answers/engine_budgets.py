@@ -5,7 +5,7 @@ from fractions import Fraction
 
 from app.answers.deployment import Deployment
 from app.answers.drafting import beside_draft, draft_of
-from app.answers.engine import Reserve, engine_shape, reserve
+from app.answers.engine import Reserve, Reserves, engine_shape
 from app.answers.remembering import remembering
 from app.core.cache import MlaLatent
 from app.core.decode import decimal
@@ -67,15 +67,21 @@ def check_engine_cache(request: EngineRequest) -> None:
 
 
 def engine_start(
-    request: BudgetedRequest, deployment: Deployment, gpu: Gpu, context: int
+    request: BudgetedRequest,
+    deployment: Deployment,
+    gpu: Gpu,
+    context: int,
+    reserves: Reserves | None,
 ) -> EngineStart:
     """The budgets of an engine that is started for sequences of `context` tokens.
+
+    `reserves` are vLLM's, None for the others.
 
     Raises:
         InputError: on arguments that the engine refuses, and versions we have no rules for.
     """
-    if request.engine == "vllm":
-        return _vllm(request, deployment, gpu, reserve(request, deployment, context))
+    if reserves is not None:
+        return _vllm(request, deployment, gpu, reserves.of(context))
     check_version(request)
     if request.instances_per_gpu > 1:
         rule = f"goes with engine=vllm: how {request.engine} shares a GPU is not modelled"
@@ -268,7 +274,7 @@ def _llama_cpp(
         raise InputError.of("tensor_parallel_size", rule, type="not_modelled")
     shape = deployment.shape
     arguments = LlamaCppArguments(parallel_slots=request.max_num_seqs)
-    buffer = compute_buffer(shape, context, UBATCH)
+    buffer = compute_buffer(shape, request.max_model_len or context, UBATCH)
     budget = llama_cpp_budget(
         deployment.load.stages[0].weight_bytes,
         buffer,

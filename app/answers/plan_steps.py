@@ -1,18 +1,14 @@
 """The six steps of a plan as a person would write them, every line with its numbers put in."""
 
-from typing import TYPE_CHECKING
-
 from app.answers.kv import kv_steps
+from app.answers.planned import Planned
 from app.answers.prefill import flop_per_token, peak_of
 from app.answers.steps import n, step
 from app.schemas.answer import Step
 from app.schemas.request import PlanQuery
 
-if TYPE_CHECKING:
-    from app.answers.plan import Planned
 
-
-def plan_steps(request: PlanQuery, work: "Planned") -> list[Step]:
+def plan_steps(request: PlanQuery, work: Planned) -> list[Step]:
     """All six, always. Sequences and bytes are of a unit: one node, or the nodes that a replica
     spans."""
     nodes = work.plan.layout.nodes_per_unit
@@ -26,7 +22,7 @@ def plan_steps(request: PlanQuery, work: "Planned") -> list[Step]:
     ]
 
 
-def _kv(work: "Planned") -> list[Step]:
+def _kv(work: Planned) -> list[Step]:
     """Steps 1 and 2."""
     made, deployment = work.plan, work.deployment
     lines = kv_steps(deployment, work.workload.context)
@@ -52,7 +48,7 @@ def _kv(work: "Planned") -> list[Step]:
     return lines
 
 
-def _nodes_for_kv(work: "Planned", unit: str) -> list[Step]:
+def _nodes_for_kv(work: Planned, unit: str) -> list[Step]:
     """Step 3."""
     made, budgets = work.plan, work.room.budgets
     load, layout = work.deployment.load, made.layout
@@ -68,7 +64,7 @@ def _nodes_for_kv(work: "Planned", unit: str) -> list[Step]:
         )
     )
     formula = f"kv_bytes_total / kv bytes per {unit}, rounded up"
-    written = "nothing is left for the cache"
+    written = "not one sequence fits"
     if made.units_for_kv is not None:
         written = f"{n(made.kv_bytes_total)} / {n(made.kv_bytes_per_unit)}"
         if layout.nodes_per_unit > 1:
@@ -79,7 +75,7 @@ def _nodes_for_kv(work: "Planned", unit: str) -> list[Step]:
     return lines
 
 
-def _latency(request: PlanQuery, work: "Planned", unit: str) -> list[Step]:
+def _latency(request: PlanQuery, work: Planned, unit: str) -> list[Step]:
     """Step 4."""
     made, load = work.plan, work.deployment.load
     ranks = made.layout.ranks_per_unit
@@ -89,7 +85,9 @@ def _latency(request: PlanQuery, work: "Planned", unit: str) -> list[Step]:
             f"4. sequences per {unit}",
             "what memory, the engine and the users allow, lowered until the latency is met",
             f"memory holds {n(made.sequences_by_memory)} x {ranks}; {made.limited_by} leaves "
-            f"{n(made.sequences_per_rank)} x {ranks}{promised}",
+            f"{n(made.sequences_per_rank)} x {ranks}{promised}"
+            if made.sequences_by_memory
+            else f"{made.limited_by} leaves none",
             made.sequences_per_unit,
             "sequences",
         )
@@ -138,7 +136,7 @@ def _latency(request: PlanQuery, work: "Planned", unit: str) -> list[Step]:
     return lines
 
 
-def _throughput(request: PlanQuery, work: "Planned", unit: str) -> list[Step]:
+def _throughput(request: PlanQuery, work: Planned, unit: str) -> list[Step]:
     """Step 5, and the prompts' share of the time."""
     made = work.plan
     if made.itl_seconds is None or made.units is None:
@@ -179,7 +177,7 @@ def _throughput(request: PlanQuery, work: "Planned", unit: str) -> list[Step]:
     return lines
 
 
-def _headroom(request: PlanQuery, work: "Planned", unit: str) -> Step:
+def _headroom(request: PlanQuery, work: Planned, unit: str) -> Step:
     """Step 6."""
     made, nodes = work.plan, work.plan.layout.nodes_per_unit
     written = "no number of nodes serves this workload"

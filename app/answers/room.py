@@ -6,11 +6,13 @@ from typing import Literal, NamedTuple
 
 from app.answers.budgets import Budgets, budgets_of
 from app.answers.deployment import Deployment, deploy
-from app.answers.engine import Reserve, reserve
+from app.answers.engine import Reserve, Reserves, version_notes
 from app.core.concurrency import max_concurrency, max_concurrency_exact
 from app.core.engines.pools import Pools
+from app.core.engines.vllm import VllmCapacity, VllmPlan
 from app.resolve.gpu import ResolvedGpu
 from app.resolve.model import ResolvedModel
+from app.schemas.concurrency import LimitedBy
 from app.schemas.request import BudgetedRequest
 
 
@@ -20,8 +22,9 @@ class Fit(NamedTuple):
     `by_memory` are the whole sequences that memory holds, `sequences` the same with the fraction,
     `tokens` those of the pool as the engine prints them, else of that many sequences; all None
     where a sequence takes nothing. `ceiling` is the engine's own limit on sequences and
-    `ceiling_is` what sets it, None without one. `refusal` is why it does not start though a
-    sequence fits. Bytes are those of the stage's GPU.
+    `ceiling_is` what sets it, None without one. `refused_by` is what keeps the engine from serving
+    sequences that the memory holds, `refusal` the same in words where it does not even start. Bytes
+    are those of the stage's GPU.
     """
 
     context: int
@@ -35,6 +38,7 @@ class Fit(NamedTuple):
     ceiling: int | None
     ceiling_is: Literal["max_num_seqs", "state_slots"] = "max_num_seqs"
     num_blocks: int | None = None
+    refused_by: LimitedBy | None = None
     refusal: str | None = None
 
     @property
@@ -48,6 +52,18 @@ class Fit(NamedTuple):
     def served(self) -> int | None:
         """`admitted`, and 0 where not even one fits."""
         return self.admitted if self.fits else 0
+
+    def limited_by(self, longest_context: int | None) -> LimitedBy:
+        """What keeps the sequences from being more, of a model of that maximum."""
+        if self.kv_budget_bytes <= 0:
+            return "weights"
+        if not self.fits:
+            return self.refused_by or "memory"
+        if self.ceiling is not None and (self.by_memory is None or self.ceiling < self.by_memory):
+            return self.ceiling_is
+        if longest_context is not None and self.context > longest_context:
+            return "max_position_embeddings"
+        return "memory"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -107,11 +123,11 @@ class EngineRoom:
     deployment: Deployment
     budgets: Budgets
     request: BudgetedRequest
+    reserves: Reserves
 
     def at(self, context: int) -> Fit:
         """Blocks of the pool over blocks of one request."""
-        held = self.reserve(context)
-        plan = held.plan
+        plan = self.reserve(context).plan
         budgets = [max(budget, 0) for budget in self.budgets.per_stage]
         found = plan.capacity(budgets, context)
         sizes = plan.stage_block_bytes
@@ -120,8 +136,8 @@ class EngineRoom:
             key=lambda index: budgets[index] / sizes[index] if sizes[index] else float("inf"),
         )
         nothing = plan.bytes_per_block == 0
-        ceiling, refusal = self._state_limit(held, found.num_blocks)
-        refusal = self.budgets.refusal or refusal
+        ceiling = self._ceiling(plan, found.num_blocks)
+        refused_by, refusal = self._refused(plan, found, budgets, ceiling)
         return Fit(
             context=context,
             stage=stage,
@@ -130,10 +146,11 @@ class EngineRoom:
             by_memory=None if nothing else int(found.max_concurrency),
             sequences=None if nothing else found.max_concurrency,
             tokens=None if nothing else found.kv_cache_tokens,
-            fits=found.fits and self.budgets.per_stage[stage] >= 0 and refusal is None,
+            fits=found.fits and self.budgets.per_stage[stage] >= 0 and refused_by is None,
             ceiling=ceiling,
             ceiling_is="state_slots" if ceiling < plan.settings.max_num_seqs else "max_num_seqs",
             num_blocks=found.num_blocks,
+            refused_by=refused_by,
             refusal=refusal,
         )
 
@@ -141,33 +158,57 @@ class EngineRoom:
         """Whether `batch` sequences of this length fit."""
         return _holds(self.at(context), batch)
 
-    def _state_limit(self, held: Reserve, num_blocks: int) -> tuple[int, str | None]:
-        """The engine's limit on sequences, and its refusal where states of that many have no
-        blocks. A default that it would refuse is lowered.
-        """
-        settings = held.plan.settings
-        checked = settings.rules.checks_state_blocks and not self.request.enforce_eager
-        states = any(group.kind == "state" for group in held.plan.rows(1))
-        if not checked or not states or settings.max_num_seqs <= num_blocks:
-            return settings.max_num_seqs, None
-        if self.request.max_num_seqs is None:
-            return num_blocks, None
-        return num_blocks, (
-            f"vLLM {settings.version} does not start: max_num_seqs {settings.max_num_seqs} is more "
-            f"than the {num_blocks} blocks there are for states; at most {num_blocks} is accepted"
-        )
-
     def reserve(self, context: int) -> Reserve:
         """The engine's plan for requests of this length."""
-        return reserve(self.request, self.deployment, context)
+        return self.reserves.of(context)
+
+    def _ceiling(self, plan: VllmPlan, num_blocks: int) -> int:
+        """The engine's limit on sequences, which states of that many have to have blocks for. A
+        default that it would refuse is lowered.
+        """
+        settings = plan.settings
+        checked = settings.rules.checks_state_blocks and not self.request.enforce_eager
+        if not checked or settings.max_num_seqs <= num_blocks:
+            return settings.max_num_seqs
+        states = any(group.kind == "state" for group in plan.rows(1))
+        return num_blocks if states else settings.max_num_seqs
+
+    def _refused(
+        self, plan: VllmPlan, found: VllmCapacity, budgets: list[int], ceiling: int
+    ) -> tuple[LimitedBy | None, str | None]:
+        """Why the engine serves no such request, and in words why it does not start at all."""
+        settings = plan.settings
+        if self.budgets.refusal is not None:
+            return "memory", self.budgets.refusal
+        if ceiling < settings.max_num_seqs and self.request.max_num_seqs is not None:
+            return "state_slots", (
+                f"vLLM {settings.version} does not start: max_num_seqs {settings.max_num_seqs} is "
+                f"more than the {ceiling} blocks there are for states; at most {ceiling} is accepted"
+            )
+        longest = self.request.max_model_len
+        if longest is None or longest == found.context:
+            return None, None
+        if longest < found.context:
+            return "max_position_embeddings", None
+        start = plan.capacity(budgets, longest)
+        if start.fits or not found.fits:
+            return None, None
+        return "memory", (
+            f"vLLM {settings.version} does not start: one sequence of max_model_len {longest} takes "
+            f"{plan.request_bytes(longest)} bytes of cache; at most {start.auto_fit_max_len} is accepted"
+        )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PoolRoom:
-    """Pools of tokens, on every stage."""
+    """Pools of tokens, on every stage; with `allocates_whole` a sequence of any length takes what
+    one of `max_model_len` does.
+    """
 
     deployment: Deployment
     budgets: Budgets
+    max_model_len: int | None
+    allocates_whole: bool
 
     def at(self, context: int) -> Fit:
         """What the pools hold, of the tightest stage."""
@@ -183,8 +224,12 @@ class PoolRoom:
         return _holds(self.at(context), batch)
 
     def _stage(self, index: int, pools: Pools, budget: int, context: int) -> Fit:
-        found = pools.fit(budget, context)
+        longest = self.max_model_len or context
+        found = pools.fit(budget, longest if self.allocates_whole else context)
         enough = budget >= 0 if found.sequences is None else found.sequences >= 1
+        refused_by: LimitedBy | None = None if found.refusal is None else "memory"
+        if context > longest:
+            refused_by = "max_position_embeddings"
         return Fit(
             context=context,
             stage=index,
@@ -193,9 +238,10 @@ class PoolRoom:
             by_memory=None if found.sequences is None else int(found.sequences),
             sequences=found.sequences,
             tokens=found.tokens,
-            fits=enough and found.ceiling != 0 and found.refusal is None,
+            fits=enough and found.ceiling != 0 and refused_by is None,
             ceiling=found.ceiling,
             ceiling_is=found.ceiling_is,
+            refused_by=refused_by,
             refusal=found.refusal,
         )
 
@@ -217,12 +263,22 @@ def room_of(
         InputError: on what can't be deployed, or is missing.
     """
     deployment = deploy(request, model, gpu)
-    budgets = budgets_of(request, deployment, context, node_overhead_per_gpu=node_overhead_per_gpu)
+    reserves = Reserves(request, deployment) if request.engine == "vllm" else None
+    budgets = budgets_of(
+        request, deployment, context, reserves, node_overhead_per_gpu=node_overhead_per_gpu
+    )
+    if reserves is not None:
+        return EngineRoom(
+            deployment=deployment, budgets=budgets, request=request, reserves=reserves
+        )
     if request.engine == "formula":
         return FormulaRoom(deployment=deployment, budgets=budgets, ceiling=request.max_num_seqs)
-    if request.engine != "vllm":
-        return PoolRoom(deployment=deployment, budgets=budgets)
-    return EngineRoom(deployment=deployment, budgets=budgets, request=request)
+    return PoolRoom(
+        deployment=deployment,
+        budgets=budgets,
+        max_model_len=request.max_model_len,
+        allocates_whole=request.engine == "llama.cpp",
+    )
 
 
 def longest_fitting(room: Room, batch: int, at_most: int) -> int:
@@ -235,3 +291,29 @@ def longest_fitting(room: Room, batch: int, at_most: int) -> int:
         else:
             high = middle - 1
     return low
+
+
+def before_start(room: Room, here: Fit) -> tuple[str, ...]:
+    """What an engine's answer rests on, and what to know before the engine is started on it."""
+    said: list[str] = []
+    if isinstance(room, EngineRoom):
+        plan = room.reserve(here.context).plan
+        said += [*version_notes(room.request), *plan.assumptions]
+    if here.refusal is not None:
+        return (*said, here.refusal)
+    if here.ceiling_is == "state_slots":
+        said.append(
+            f"states have room for {here.ceiling} sequences: start the engine with max_num_seqs of "
+            "at most that"
+        )
+    band = room.budgets.band(here.stage)
+    if band is None or here.refused_by is not None:
+        return tuple(said)
+    if here.fits and band.low < here.kv_bytes_per_sequence:
+        said.append(
+            "tight: at the low end of kv_budget_band_bytes not one sequence fits, and the engine "
+            "may refuse to start"
+        )
+    elif not here.fits and band.high >= here.kv_bytes_per_sequence:
+        said.append("close: at the high end of kv_budget_band_bytes a sequence would fit")
+    return tuple(said)

@@ -43,7 +43,7 @@ def print_size(kv: KvAnswer, fit: ConcurrencyAnswer | None) -> None:
     facts.add_row("parameters", f"{counts.total:,}{active}")
     facts.add_row("weights, as loaded", f"{kv.weight_bytes:,} B = {decimal_gb(kv.weight_bytes)}")
     for name, size in kv.weight_bytes_by_dtype.items():
-        facts.add_row(f"weights in {name}", decimal_gb(size))
+        facts.add_row(f"all weights in {name}", decimal_gb(size))
     per_token = kv.kv_bytes_per_token
     facts.add_row(f"KV per token ({kv.kv_cache_dtype})", f"{per_token:,} B = {binary(per_token)}")
     if kv.per_gpu.kv_bytes_per_token != per_token:
@@ -54,9 +54,13 @@ def print_size(kv: KvAnswer, fit: ConcurrencyAnswer | None) -> None:
         facts.add_row("KV budget per GPU", decimal_gb(fit.kv_budget_bytes))
         _add_engine_rows(facts, fit)
     console.print(facts)
+    console.print(
+        "All weights in a format: every parameter in it. A checkpoint of that quantisation keeps some "
+        "parts wider; see what it takes with --set quantization=fp8 (awq, ...)."
+    )
     console.print(_contexts(kv, fit))
-    if fit is not None:
-        _print_advice(console, fit)
+    if fit is not None and too_few(kv, fit):
+        _print_advice(console, kv, fit)
     _print_rest(console, fit or kv)
 
 
@@ -90,10 +94,15 @@ def _contexts(kv: KvAnswer, fit: ConcurrencyAnswer | None) -> Table:
     return table
 
 
-def _print_advice(console: Console, fit: ConcurrencyAnswer) -> None:
-    if fit.fits:
-        return
-    console.print(f"Does not fit; limited by {fit.limited_by}.")
+def too_few(kv: KvAnswer, fit: ConcurrencyAnswer) -> bool:
+    """Whether fewer sequences fit than were asked for (`batch`), or none at all."""
+    held = fit.max_concurrency
+    return not fit.fits or (held is not None and held < kv.batch)
+
+
+def _print_advice(console: Console, kv: KvAnswer, fit: ConcurrencyAnswer) -> None:
+    wanted = f": {fit.max_concurrency:,} of {kv.batch:,} sequences" if kv.batch > 1 else ""
+    console.print(f"Does not fit{wanted}; limited by {fit.limited_by}.")
     for advice in fit.advice:
         console.print(f"  - {advice.detail}")
 

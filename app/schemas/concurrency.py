@@ -49,6 +49,7 @@ class Advice(AnswerModel):
     """One change, and the concurrency it would give."""
 
     action: Literal[
+        "set_max_model_len",
         "shorter_context",
         "fewer_sequences",
         "quantise_kv",
@@ -65,11 +66,16 @@ class ConcurrencyAnswer(Answer):
 
     kv_cache_dtype: str
     context: int
-    fits: bool = Field(description="At least one sequence of `context` tokens.")
+    fits: bool = Field(
+        description="At least one sequence of `context` tokens; with an engine, also that it starts "
+        "and takes a sequence of that length (`max_model_len`)."
+    )
     max_concurrency: int | None = Field(
         description="Per replica, fraction dropped; null where a sequence takes nothing."
     )
-    max_concurrency_exact: float | None
+    max_concurrency_exact: float | None = Field(
+        description="By memory alone, as an engine's log prints it."
+    )
     kv_budget_bytes: int = Field(description="Per GPU.")
     kv_budget_band_bytes: BandBytes | None = Field(
         None, description="With an engine: how sure the budget is."
@@ -78,7 +84,10 @@ class ConcurrencyAnswer(Answer):
     kv_cache_tokens: int | None
     num_blocks: int | None = None
     block_size: int | None = None
-    limited_by: LimitedBy
+    limited_by: LimitedBy = Field(
+        description="`max_position_embeddings`: the longest sequence there may be, by the model "
+        "itself or, where `fits` is false, by the engine's `max_model_len`."
+    )
     memory: MemoryParts | None
     by_context: list[ConcurrencyAtContext]
     advice: list[Advice]

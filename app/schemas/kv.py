@@ -106,5 +106,8 @@ class KvAnswer(Answer):
     by_context: list[KvAtContext]
     parameters: Parameters
     weight_bytes: int
-    weight_bytes_by_dtype: dict[str, int]
+    weight_bytes_by_dtype: dict[str, int] = Field(
+        description="Every parameter in that format. A checkpoint of that quantisation keeps some "
+        "parts wider: `quantization` gives its `weight_bytes`."
+    )
     engine: EngineReserve | None = None

@@ -5,12 +5,10 @@ from typing import Literal
 from pydantic import Field
 
 from app.schemas.answer import Answer, Step
-from app.schemas.concurrency import BandBytes
+from app.schemas.concurrency import BandBytes, LimitedBy
 from app.schemas.types import AnswerModel
 
-PlanLimit = Literal[
-    "memory", "weights", "latency", "max_num_seqs", "concurrent_users", "prefill", "ttft"
-]
+PlanLimit = Literal[LimitedBy, "latency", "concurrent_users", "prefill", "ttft"]
 
 
 class Prefill(AnswerModel):
@@ -69,7 +67,10 @@ class PlanAnswer(Answer):
     meets_slo: bool
     tokens_per_s_per_node: float
     tokens_per_s: float = Field(description="Of the nodes before headroom.")
-    limited_by: PlanLimit
+    limited_by: PlanLimit = Field(
+        description="`max_position_embeddings`: the engine's `max_model_len` is shorter than "
+        "`context`."
+    )
     prefill: Prefill | None = None
     steps: list[Step]
     alternatives: list[Alternative]

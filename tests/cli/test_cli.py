@@ -35,6 +35,11 @@ def kvmath(*words: str, home: Path) -> subprocess.CompletedProcess[str]:
         ("llama-3-8b --gpu h100", 0),
         ("llama-3-8b", 0),
         ("llama-3-70b --gpu h100", 1),
+        # 55 sequences of 8,192 tokens: (80e9 - 16,060,522,496 - 4e9) / 2^30 = 55.8
+        ("llama-3-8b --gpu h100 --context 8192 --set batch=55", 0),
+        ("llama-3-8b --gpu h100 --context 8192 --set batch=56", 1),
+        ("llama-3-8b --gpu h100 --context 8192 --engine vllm --set max_model_len=8192", 0),
+        ("llama-3-8b --gpu h100 --context 8192 --engine vllm --set max_model_len=4096", 1),
         ("llama-3-8b --gpu h1000", 2),
         ("llama-3-8b --context 0", 2),
         ("no-such-alias", 2),
@@ -42,6 +47,11 @@ def kvmath(*words: str, home: Path) -> subprocess.CompletedProcess[str]:
         ("crossover llama-3-8b --batch 32", 0),
         ("plan llama-3-8b --gpu h100 --users 100 --context 4096", 0),
         ("plan llama-3-8b --gpu h100 --users 9 --context 4096 --itl-slo-ms 1", 1),
+        (
+            "plan llama-3-8b --gpu h100 --users 9 --context 8192 --engine vllm"
+            " --set max_model_len=4096",
+            1,
+        ),
         ("catalogue", 0),
         ("--help", 0),
     ],
@@ -70,6 +80,33 @@ def test_the_table_a_person_reads(tmp_path: Path) -> None:
     shown = kvmath("llama-3-8b", "--gpu", "h100", "--explain", home=tmp_path).stdout
     for text in ("8,030,261,248", "131,072 B", "1.000 GiB", "111", "2 x 32 x 8 x 128 x 2"):
         assert text in shown
+
+
+def test_fewer_than_asked_for_comes_with_the_advice(tmp_path: Path) -> None:
+    words = ("llama-3-8b", "--gpu", "h100", "--context", "8192", "--set", "batch=100")
+    shown = kvmath(*words, home=tmp_path).stdout
+    assert "55 of 100 sequences" in shown
+    # 59,939,477,504 / (100 x 131,072) = 4,573.0 tokens
+    assert "Cut the context to 4,573 tokens: 100 sequences fit." in shown
+    assert "Admit 55 sequences at once instead of 100." in shown
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (
+            "--set max_num_seq=256",
+            "max_num_seq: there is no such field; did you mean max_num_seqs?",
+        ),
+        ("--set gpu_memory_utilization=2", "gpu_memory_utilization: Input should be less"),
+        ("--context 0", "context: Input should be greater"),
+        ("--tp 0", "tensor_parallel_size: Input should be greater"),
+    ],
+)
+def test_a_field_is_named_as_in_the_service(tmp_path: Path, words: str, said: str) -> None:
+    done = kvmath("llama-3-8b", *words.split(), home=tmp_path)
+    assert done.stderr.startswith(f"kvmath: {said}")
+    assert done.returncode == 2
 
 
 def test_only_what_was_given_counts_as_given(tmp_path: Path) -> None:
