@@ -31,6 +31,7 @@ def inter_token_seconds(
     return roofline_seconds * communication / efficiency
 
 
+@lru_cache(maxsize=256)
 def step_bytes_within(
     seconds: float,
     memory_bandwidth_bytes_per_s: int,

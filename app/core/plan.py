@@ -6,7 +6,6 @@ against the inter-token SLO; sequences per node are lowered until it is met. 5. 
 """
 
 from dataclasses import dataclass
-from fractions import Fraction
 from math import ceil
 
 from app.core.decode import (
@@ -168,7 +167,8 @@ class Plan:
 def with_headroom(units: int, layout: Layout, *, spike_headroom: float, spare_nodes: int) -> int:
     """Step 6, in nodes: whole units with the headroom, in the decimals the caller wrote, and the
     spare nodes."""
-    grown = ceil(units * (1 + decimal(spike_headroom)))
+    more = decimal(spike_headroom)
+    grown = -(-units * (more.denominator + more.numerator) // more.denominator)
     return grown * layout.nodes_per_unit + spare_nodes
 
 
@@ -296,7 +296,7 @@ def _ceiling(
     limits = [(sequences_by_memory, "memory")]
     if workload.max_num_seqs is not None:
         limits.append((workload.max_num_seqs, "max_num_seqs"))
-    share = ceil(Fraction(workload.concurrent_users, layout.ranks_per_unit))
+    share = -(-workload.concurrent_users // layout.ranks_per_unit)
     limits.append((share, "concurrent_users"))
     return min(limits, key=lambda limit: limit[0])
 
