@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.perf.fuzz import Asker, mutated, real_configs, with_service
-from tests.perf.process import service
+from tests.running.process import service
 
 PATHS = ["/kv", "/concurrency", "/crossover", "/plan", "/batch", "/verify", "/gpus", "/nowhere"]
 _FEW = settings(

@@ -17,7 +17,7 @@ from app.edge.front import MAX_REQUEST_BYTES, Front, Known
 from app.main import Service, create_app
 from app.settings import Settings
 from tests.fake_hub import COMMIT, FakeHub
-from tests.perf.process import free_port
+from tests.running.process import free_port
 
 KV = "/kv?model=llama-3-8b&context=8192"
 LEARNED_AFTER = 3
