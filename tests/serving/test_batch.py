@@ -16,18 +16,10 @@ from app.api import batch as batch_module
 from app.main import Service, create_app
 from app.settings import Settings
 from tests.fake_hub import FakeHub, Fault
+from tests.running.configs import bytes_per_token, config_of
 
 KV = {"path": "/kv", "model": "llama-3-8b", "context": 8192}
-LLAMA = {
-    "model_type": "llama",
-    "num_hidden_layers": 2,
-    "hidden_size": 64,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "intermediate_size": 128,
-    "vocab_size": 256,
-    "torch_dtype": "bfloat16",
-}
+LLAMA = config_of(1)
 
 
 async def _results(client: httpx.AsyncClient, items: list[Any], **headers: str) -> list[dict]:
@@ -236,7 +228,7 @@ async def test_cold_models_are_fetched_together_and_once(hub_app: Service, hub: 
     items.pop(300)
     for item, result in zip(items, results, strict=True):
         # 2 x 2 layers x 2 heads x 16 x 2 bytes a token
-        assert result["body"]["kv_bytes_per_sequence"] == 256 * item["context"]
+        assert result["body"]["kv_bytes_per_sequence"] == bytes_per_token(1) * item["context"]
         assert result["body"]["model"]["id"] == item["model"]
     assert len(hub.asked(r"resolve/main/config\.json")) == 21
 

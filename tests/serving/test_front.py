@@ -17,6 +17,7 @@ from app.edge.front import MAX_REQUEST_BYTES, Front, Known
 from app.main import Service, create_app
 from app.settings import Settings
 from tests.fake_hub import COMMIT, FakeHub
+from tests.running.configs import config_of
 from tests.running.process import free_port
 
 KV = "/kv?model=llama-3-8b&context=8192"
@@ -284,16 +285,8 @@ async def test_with_keys_every_request_is_looked_at(
 async def test_an_answer_that_rests_on_a_branch_is_not_known_and_one_on_a_commit_is(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ):
-    llama = {
-        "model_type": "llama",
-        "num_hidden_layers": 2,
-        "hidden_size": 64,
-        "num_attention_heads": 4,
-        "intermediate_size": 128,
-        "vocab_size": 256,
-    }
     async with FakeHub() as hub:
-        hub.add("org/model", {"config.json": llama})
+        hub.add("org/model", {"config.json": config_of(1)})
         online = Settings(hf_endpoint=hub.url, hf_home=settings.hf_home, hf_token=None)
         async with served(online, monkeypatch) as caller:
             assert await caller.came_through(get("/kv?model=org/model&context=9"))

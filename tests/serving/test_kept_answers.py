@@ -21,28 +21,12 @@ from app.main import Service, create_app
 from app.resolve.model import ModelResolver
 from app.schemas.request import KvBody, KvQuery
 from app.settings import Settings
+from tests.doubles import Clock
 from tests.fake_hub import COMMIT, FakeHub, Fault
+from tests.running.configs import bytes_per_token, config_of
 
-LLAMA = {
-    "model_type": "llama",
-    "num_hidden_layers": 2,
-    "hidden_size": 64,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "intermediate_size": 128,
-    "vocab_size": 256,
-    "torch_dtype": "bfloat16",
-}
-# 2 (keys and values) x 2 layers x 2 heads x 16 x 2 bytes
-BYTES_PER_TOKEN = 256
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
+LLAMA = config_of(1)
+BYTES_PER_TOKEN = bytes_per_token(1)
 
 
 @pytest.fixture
