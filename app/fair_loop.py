@@ -1,4 +1,5 @@
-"""An event loop for one of several workers that listen on one socket: it leaves some for the rest.
+"""An event loop for one of several workers that listen on one socket: it leaves some for the rest,
+and it ends when their parent is gone.
 
 Whichever worker wakes first would take every connection that waits, and then answer one after the
 other while its siblings idle. Here it takes one, gives them a moment, and takes what then still
@@ -6,6 +7,8 @@ waits: by that time they are busy too.
 """
 
 import asyncio
+import multiprocessing
+import signal
 import socket
 from collections.abc import Callable
 from typing import Any
@@ -28,7 +31,15 @@ class FairLoop(uvloop.Loop):
             raise NotImplementedError("workers behind a proxy speak plain HTTP")
         sock.setblocking(False)
         sock.listen(backlog)
+        parent = multiprocessing.parent_process()
+        if parent is not None:
+            self.add_reader(parent.sentinel, self._orphaned, parent.sentinel)
         return FairServer(self, sock, protocol_factory)
+
+    def _orphaned(self, sentinel: int) -> None:
+        """The parent was killed: nobody is left who would pass SIGTERM on."""
+        self.remove_reader(sentinel)
+        signal.raise_signal(signal.SIGTERM)
 
 
 class FairServer:
@@ -78,7 +89,6 @@ class FairServer:
         except OSError:  # no files or memory left: what waits would wake us at once, and again
             self._pause(NO_ROOM_S)
             return False
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         taking = self._loop.create_task(
             self._loop.connect_accepted_socket(self._protocol_factory, connection)
         )
