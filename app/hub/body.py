@@ -6,6 +6,8 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from app.hub.classify import printable
 
 _GZIP_OR_ZLIB = zlib.MAX_WBITS | 32
+MAX_MEMBERS = 4_096
+"""Of one gzip body: some compressors begin a new one every 64 kB."""
 
 
 class BodyRefused(Exception):
@@ -31,7 +33,7 @@ async def read_body(
         declared = headers.get("content-length", "")
         if not cut and declared.isdecimal() and int(declared[:20]) > limit:
             raise _too_large(limit)
-        decode: Callable[[bytes, int], bytes] = _as_is
+        decode: Callable[[bytes, int], bytes | bytearray] = _as_is
     elif encoding in ("gzip", "x-gzip", "deflate"):
         decode = _Inflate()
     else:
@@ -53,12 +55,25 @@ class _Inflate:
 
     def __init__(self) -> None:
         self._stream = zlib.decompressobj(wbits=_GZIP_OR_ZLIB)
+        self._members = 1
 
-    def __call__(self, chunk: bytes, room: int) -> bytes:
-        try:
-            return self._stream.decompress(chunk, room)
-        except zlib.error:
-            raise BodyRefused("is not the gzip it claims to be") from None
+    def __call__(self, chunk: bytes, room: int) -> bytearray:
+        out = bytearray()
+        while chunk and len(out) < room:
+            if self._stream.eof:
+                self._begin_member()
+            try:
+                out += self._stream.decompress(chunk, room - len(out))
+            except zlib.error:
+                raise BodyRefused("is not the gzip it claims to be") from None
+            chunk = self._stream.unused_data
+        return out
+
+    def _begin_member(self) -> None:
+        if self._members == MAX_MEMBERS:
+            raise BodyRefused(f"is gzip of more than {MAX_MEMBERS} members")
+        self._members += 1
+        self._stream = zlib.decompressobj(wbits=_GZIP_OR_ZLIB)
 
 
 def _as_is(chunk: bytes, room: int) -> bytes:

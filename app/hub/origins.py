@@ -13,10 +13,10 @@ def origin_of(url: str) -> Origin | None:
     """Scheme, host and port of an http(s) URL; None for anything else."""
     try:
         parts = urlsplit(url)
-        port = parts.port or _DEFAULT_PORTS.get(parts.scheme)
+        port = _DEFAULT_PORTS.get(parts.scheme) if parts.port is None else parts.port
     except ValueError:
         return None
-    if port is None or parts.scheme not in _DEFAULT_PORTS or not parts.hostname:
+    if not port or parts.scheme not in _DEFAULT_PORTS or not parts.hostname:
         return None
     if parts.username is not None or parts.password is not None:
         return None

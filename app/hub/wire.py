@@ -1,9 +1,10 @@
 """One question to the hub over HTTP: redirects followed by our rules, the answer read in bounds."""
 
-import ssl
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from http import HTTPStatus
+from http.cookiejar import CookieJar
+from typing import Any
 from urllib.parse import urljoin, urlsplit
 
 import httpx
@@ -18,6 +19,7 @@ from app.hub.shelter import Shelter
 
 MAX_REDIRECTS = 20
 _MAX_ERROR_BYTES = 8_192
+_LOCATION = "x-kvmath-location"
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 
@@ -74,6 +76,16 @@ class Reply:
     """The question's `known` said that the body need not be fetched."""
 
 
+class _NoCookies(CookieJar):
+    """A jar that takes nothing: the hub's cookies would be kept and sent without bound."""
+
+    def extract_cookies(self, response: Any, request: Any) -> None:
+        """Take none."""
+
+    def add_cookie_header(self, request: Any) -> None:
+        """Send none."""
+
+
 class Wire:
     """The HTTP client of one hub. `transport` replaces the network, for those who need to."""
 
@@ -87,7 +99,9 @@ class Wire:
         self._client = httpx.AsyncClient(
             transport=transport,
             headers={"User-Agent": config.user_agent, "Accept-Encoding": "identity"},
+            cookies=_NoCookies(),
             follow_redirects=False,
+            event_hooks={"response": [_put_location_aside]},
             timeout=httpx.Timeout(config.timeout_s / 2, pool=None),
             limits=httpx.Limits(max_connections=config.connections),
             # A proxy of the environment is for the world outside, not for this machine.
@@ -118,10 +132,13 @@ class Wire:
                 step = await self._hop(url, question, trail)
             except httpx.TimeoutException:
                 raise NoAnswer("did not answer in time", timed_out=True) from None
-            except (httpx.HTTPError, ssl.SSLError, OSError) as error:
+            except (httpx.HTTPError, OSError) as error:
                 raise NoAnswer(_reason(error), timed_out=False) from None
-            except (httpx.InvalidURL, BodyRefused) as refused:
+            except BodyRefused as refused:
                 raise WrongAnswer(str(refused)) from None
+            except (httpx.InvalidURL, ValueError, RuntimeError):
+                # The first address was checked, so what cannot be read here came from the hub.
+                raise WrongAnswer("cannot be read") from None
             if isinstance(step, Reply):
                 return step
             url, trail = step
@@ -140,7 +157,7 @@ class Wire:
         try:
             if self._origins.is_hub(url):
                 trail = _follow(trail, url, headers)
-            if response.status_code not in _REDIRECTS or "location" not in headers:
+            if response.status_code not in _REDIRECTS or _LOCATION not in headers:
                 return await self._read(response, headers, question, trail)
             # A redirect's few bytes are read so that its connection can be used again.
             await _excerpt(response, headers)
@@ -164,7 +181,11 @@ class Wire:
         return headers
 
     def _next(self, url: str, headers: Mapping[str, str]) -> str:
-        target = urljoin(url, headers["location"])
+        try:
+            # As the client would write it: what is judged here is what would be asked.
+            target = str(httpx.URL(urljoin(url, headers[_LOCATION])))
+        except (httpx.InvalidURL, ValueError):
+            raise WrongAnswer("redirects to what is no address") from None
         large = "x-linked-etag" in headers or "x-linked-size" in headers
         if not self._origins.may_follow(url, target, large_file=large):
             raise WrongAnswer("redirects to an address that is no hub's")
@@ -182,6 +203,8 @@ class Wire:
             verdict = self._redacted(classify(status, headers, await _excerpt(response, headers)))
             return Reply(verdict=verdict, headers=headers, trail=trail)
         span, limit = question.span, question.limit
+        if span is None and status == HTTPStatus.PARTIAL_CONTENT:
+            raise WrongAnswer("is a part of a file that was asked for whole")
         whole = span is not None and status != HTTPStatus.PARTIAL_CONTENT
         if span is not None:
             # A server that ignores the range sends the file from its start: take what is needed.
@@ -206,6 +229,14 @@ class Wire:
         )
 
 
+async def _put_location_aside(response: httpx.Response) -> None:
+    # The client reads this header even where it follows none, and fails on what it cannot read.
+    location = response.headers.pop("location", None)
+    response.headers.pop(_LOCATION, None)
+    if location is not None:
+        response.headers[_LOCATION] = location
+
+
 async def _excerpt(response: httpx.Response, headers: Mapping[str, str]) -> bytes:
     try:
         return await read_body(response.aiter_raw(), headers, limit=_MAX_ERROR_BYTES, cut=True)
@@ -215,6 +246,8 @@ async def _excerpt(response: httpx.Response, headers: Mapping[str, str]) -> byte
 
 def _follow(trail: Trail, url: str, headers: Mapping[str, str]) -> Trail:
     commit = headers.get("x-repo-commit", "")
+    if is_commit(commit) and trail.commit not in (None, commit):
+        raise WrongAnswer("names one commit and then another")
     size = headers.get("x-linked-size", "")
     return Trail(
         commit=commit if is_commit(commit) else trail.commit,

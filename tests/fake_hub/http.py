@@ -31,6 +31,8 @@ class Answer:
     body: bytes | AsyncIterator[bytes] = b""
     length: int | None = None
     reset: bool = False
+    raw: AsyncIterator[bytes] | None = None
+    """What goes over the wire in place of all the rest."""
 
 
 Handler = Callable[[Seen], Awaitable[Answer]]
@@ -101,6 +103,8 @@ class HttpServer:
     async def _write(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, answer: Answer
     ) -> bool:
+        if answer.raw is not None:
+            return await _send_while_heard(reader, writer, answer.raw)
         whole = answer.body if isinstance(answer.body, bytes) else None
         length = answer.length
         if length is None and whole is not None:
@@ -115,16 +119,22 @@ class HttpServer:
             await writer.drain()
             return keep and length == len(whole)
         assert not isinstance(answer.body, bytes)
-        # A client that has gone away is noticed even while there is nothing to send.
-        sending = asyncio.create_task(_send(writer, answer.body))
-        leaving = asyncio.create_task(reader.read(1))
-        try:
-            await asyncio.wait({sending, leaving}, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            sending.cancel()
-            leaving.cancel()
-            await asyncio.gather(sending, leaving, return_exceptions=True)
-        return False
+        return await _send_while_heard(reader, writer, answer.body)
+
+
+async def _send_while_heard(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, chunks: AsyncIterator[bytes]
+) -> bool:
+    # A client that has gone away is noticed even while there is nothing to send.
+    sending = asyncio.create_task(_send(writer, chunks))
+    leaving = asyncio.create_task(reader.read(1))
+    try:
+        await asyncio.wait({sending, leaving}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        sending.cancel()
+        leaving.cancel()
+        await asyncio.gather(sending, leaving, return_exceptions=True)
+    return False
 
 
 async def _send(writer: asyncio.StreamWriter, chunks: AsyncIterator[bytes]) -> None:

@@ -66,6 +66,24 @@ def test_a_malformed_limit_is_no_limit(clock: Clock, text: str) -> None:
     assert budget.wait_s(URL) == 0
 
 
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("5", 5.0),
+        # Longer than a window of the hub's is believed up to 15 minutes; what is no whole number,
+        # or has more digits than any, is not.
+        ("999999999", 900.0),
+        ("9" * 400, None),
+        ("-5", None),
+        ("1.5", None),
+        ("1e9", None),
+        ("Wed, 21 Oct 2026 07:28:00 GMT", None),
+    ],
+)
+def test_an_absurd_wait_is_bounded_or_none(text: str, seconds: float | None) -> None:
+    assert retry_after_s({"retry-after": text}) == seconds
+
+
 def test_buckets_are_bounded_in_number(clock: Clock) -> None:
     budget = Budget(clock)
     for number in range(1000):

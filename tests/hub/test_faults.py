@@ -32,6 +32,17 @@ CONFIG = r"config\.json"
         (Fault.HTML, HubBadAnswer, "not a hub's"),
         (Fault.REDIRECT_LOOP, HubBadAnswer, "in a circle"),
         (Fault.FOREIGN_REDIRECT, HubBadAnswer, "no hub's"),
+        (Fault.REDIRECT_WITH_USER, HubBadAnswer, "no hub's"),
+        (Fault.REDIRECT_TO_SCRIPT, HubBadAnswer, "no hub's"),
+        (Fault.REDIRECT_NOWHERE, HubBadAnswer, "to what is no address"),
+        (Fault.REDIRECT_TO_NO_NAME, HubBadAnswer, "cannot be read"),
+        (Fault.CAPITAL_COMMIT, HubBadAnswer, "names no commit"),
+        (Fault.OTHER_COMMIT, HubBadAnswer, "one commit and then another"),
+        (Fault.ABSURD_WAIT, HubUnavailable, "503"),
+        (Fault.LONG_HEAD, HubUnavailable, "broke off"),
+        (Fault.TRAILERS, HubUnavailable, "broke off"),
+        (Fault.UNASKED_PART, HubBadAnswer, "part of a file"),
+        (Fault.GZIP_EMPTY_MEMBERS, HubBadAnswer, "4096 members"),
         (Fault.BAD_TOKEN, HubTokenRefused, "token"),
         (Fault.GZIP_BOMB, HubBadAnswer, "larger than"),
         (Fault.BROTLI, HubBadAnswer, "encoded as 'br'"),
@@ -53,7 +64,11 @@ async def test_a_lasting_fault_is_an_error_that_names_it(
     assert len(caught.value.detail) < 300
 
 
-@pytest.mark.parametrize("fault", [Fault.SLOW_BODY, Fault.SILENT], ids=lambda fault: fault.name)
+@pytest.mark.parametrize(
+    "fault",
+    [Fault.SLOW_BODY, Fault.SILENT, Fault.SLOW_HEAD, Fault.INTERIM],
+    ids=lambda fault: fault.name,
+)
 async def test_what_takes_too_long_ends_at_the_deadline(
     hub: FakeHub, make_client: MakeClient, fault: Fault
 ) -> None:
@@ -82,9 +97,20 @@ async def test_a_passing_fault_is_not_seen(
     assert clock.slept == [0.2]
 
 
-async def test_gzip_that_was_not_asked_for_is_read(hub: FakeHub, client: HubClient) -> None:
-    hub.fault(CONFIG, Fault.GZIP)
+@pytest.mark.parametrize("fault", [Fault.GZIP, Fault.GZIP_MEMBERS], ids=lambda fault: fault.name)
+async def test_gzip_that_was_not_asked_for_is_read(
+    hub: FakeHub, client: HubClient, fault: Fault
+) -> None:
+    hub.fault(CONFIG, fault)
     assert (await client.fetch_model("org/model")).config == LLAMA
+
+
+async def test_no_cookie_of_the_hub_comes_back(hub: FakeHub, client: HubClient) -> None:
+    hub.fault(CONFIG, Fault.COOKIES)
+    for revision in ("one", "two", "three"):
+        await client.fetch_model("org/model", revision)
+    assert len(hub.asked(CONFIG)) >= 3
+    assert [seen for seen in hub.requests if "cookie" in seen.headers] == []
 
 
 async def test_there_are_two_retries_further_apart(
