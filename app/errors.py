@@ -134,15 +134,22 @@ class UnknownGpu(NotFound):
         )
 
 
+def _nearest_models(names: Sequence[str]) -> str:
+    return f" Nearest in the catalogue: {', '.join(names)}." if names else ""
+
+
+def _named_model(model: str, nearest: Sequence[str]) -> dict[str, Any]:
+    return {"model": model} | ({"nearest": list(nearest)} if nearest else {})
+
+
 class UnknownModel(NotFound):
     """No model has this id, neither here nor on the hub (or the token may not know of it)."""
 
     def __init__(self, model: str, why: str = "", *, nearest: Sequence[str] = ()) -> None:
         self.model = model
-        hint = f" Nearest in the catalogue: {', '.join(nearest)}." if nearest else ""
         super().__init__(
-            f"No model {model!r}{': ' + why if why else ''}.{hint}",
-            extra={"model": model} | ({"nearest": list(nearest)} if nearest else {}),
+            f"No model {model!r}{': ' + why if why else ''}.{_nearest_models(nearest)}",
+            extra=_named_model(model, nearest),
         )
 
 
@@ -251,6 +258,18 @@ class TooManyRequests(KvmathError):
 
 class HubError(KvmathError):
     """The hub could not be asked, or its answer could not be used."""
+
+    def about(self, model: str, *, nearest: Sequence[str] = ()) -> Self:
+        """The same trouble, naming the model that the hub was asked for."""
+        told = type(self).__new__(type(self))
+        named = f" It was asked for model {model!r}.{_nearest_models(nearest)}"
+        KvmathError.__init__(
+            told,
+            self.detail + named,
+            extra=self.extra | _named_model(model, nearest),
+            retry_after=self.retry_after,
+        )
+        return told
 
 
 class HubUnavailable(HubError):

@@ -13,7 +13,7 @@ from cachetools import LRUCache
 
 from app.catalog.models import CatalogueModel, ModelCatalogue
 from app.core.model import ModelShape
-from app.errors import HubOffline, InputError, UnknownArchitecture, UnknownModel
+from app.errors import HubError, HubOffline, InputError, UnknownArchitecture, UnknownModel
 from app.hub.facts import ModelFiles, WeightFacts
 from app.resolve.architectures import build
 from app.resolve.architectures.assumed import assumed_dense
@@ -125,7 +125,18 @@ class ModelResolver:
             UnknownArchitecture: no family answers for it.
             NotFound, AccessDenied, HubError: what the hub made of it.
         """
-        return self.known(request, config) or await self._from_files(request)
+        known = self.known(request, config)
+        if known is not None:
+            return known
+        name = request.model or ""
+        try:
+            return await self._from_files(name, request)
+        except (UnknownModel, HubOffline):
+            if "/" in name:
+                raise
+            raise UnknownModel(name, nearest=self._nearest(name)) from None
+        except HubError as error:
+            raise error.about(name, nearest=self._nearest(name)) from None
 
     def known(
         self, request: ModelRequest, config: Mapping[str, Any] | None = None
@@ -156,22 +167,18 @@ class ModelResolver:
             kept = self._kept[key] = catalogue_model(entry)
         return kept
 
-    async def _from_files(self, request: ModelRequest) -> ResolvedModel:
-        name = request.model or ""
+    def _nearest(self, name: str) -> tuple[str, ...]:
+        """Old hub ids have no organisation; such a name may as well be an alias of ours misspelt."""
+        return () if "/" in name else self._catalogue.nearest(name)
+
+    async def _from_files(self, name: str, request: ModelRequest) -> ResolvedModel:
         entry = self._catalogue.find(name)
-        try:
-            files = await self._files.fetch_model(
-                name if entry is None else entry.id,
-                request.revision or "main",
-                gguf_file=request.gguf_file,
-                use_local_cache=request.source != "hub",
-            )
-        except (UnknownModel, HubOffline):
-            if "/" in name:
-                raise
-            # Old hub ids have no organisation; a name that the hub does not have is an alias of ours
-            # misspelt.
-            raise UnknownModel(name, nearest=self._catalogue.nearest(name)) from None
+        files = await self._files.fetch_model(
+            name if entry is None else entry.id,
+            request.revision or "main",
+            gguf_file=request.gguf_file,
+            use_local_cache=request.source != "hub",
+        )
         key = (
             files.requested_id,
             files.resolved_id,
