@@ -199,20 +199,17 @@ _BODIES = {
     '{"gpu_spec": []}': "gpu_spec",
     '{"contxt": 7}': "contxt",
     '{"context": "\\ud800"}': "context",
-    '{"\\ud800": 1}': "\ufffd",
+    '{"\\ud800": 1}': None,  # no name that a document could repeat
 }
 
 
 @pytest.mark.parametrize("body", _BODIES)
 async def test_a_bad_body_names_the_field(client: httpx.AsyncClient, body: str):
     headers = {"content-type": "application/json"}
-    response = await client.post("/pair", content=body, headers=headers)
-    assert response.status_code == 422, response.text
-    locs = [entry["loc"] for entry in response.json()["errors"]]
-    assert locs[0][0] == "body"
-    if "ud800" not in body:
-        assert_problem(response, 422)
-        assert locs[0][1] == _BODIES[body]
+    problem = assert_problem(await client.post("/pair", content=body, headers=headers), 422)
+    name = _BODIES[body]
+    assert problem.errors
+    assert problem.errors[0].loc[:2] == (["body"] if name is None else ["body", name])
 
 
 @pytest.mark.parametrize(
