@@ -2,12 +2,13 @@
 
 import os
 import signal
+import socket
 import sys
-import tempfile
 
 import uvicorn
 
 from app.edge.logs import log_config
+from app.edge.shared_folder import MULTIPROCESS, SharedFolder
 from app.settings import BadSettings, Settings
 
 BAD_SETTINGS = 2
@@ -23,13 +24,11 @@ def main() -> None:
         signal.signal(each, lambda *_: sys.exit(0))
     try:
         settings = _settings()
+        folder = _shared_folder(settings.workers)
     except BadSettings as bad:
         sys.stderr.writelines(f"kvmath: {fault}\n" for fault in bad.faults)
         sys.exit(BAD_SETTINGS)
-    with tempfile.TemporaryDirectory(prefix="kvmath-metrics-") as folder:
-        if settings.workers > 1:
-            # Read by prometheus-client when a worker imports it: numbers of all workers together.
-            os.environ.setdefault("PROMETHEUS_MULTIPROC_DIR", folder)
+    try:
         uvicorn.run(
             "app.main:create_app",
             factory=True,
@@ -45,6 +44,9 @@ def main() -> None:
             timeout_graceful_shutdown=settings.shutdown_grace_s,
             log_config=log_config(settings.log_level.upper(), requests=settings.log_requests),
         )
+    finally:
+        if folder is not None:
+            folder.leave()
 
 
 def _settings() -> Settings:
@@ -54,7 +56,43 @@ def _settings() -> Settings:
         from app.hub.shared_link import connections  # noqa: PLC0415 -- imported only then
 
         connections(settings.redis_url.get_secret_value(), settings.redis_timeout_s)
+    _check_address(settings.host, settings.port)
     return settings
+
+
+def _check_address(host: str, port: int) -> None:
+    """Whether one can listen there: found out by a worker, it would be known late and told at length."""
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        for family, kind, protocol, _, address in found:
+            with socket.socket(family, kind, protocol) as probe:
+                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                if family == socket.AF_INET6:
+                    probe.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+                probe.bind(address)
+    except socket.gaierror:
+        raise BadSettings(["HOST: is no address, and no name of one that is known here"]) from None
+    except OSError as error:
+        fault = f"HOST, PORT: cannot be listened on ({error.strerror})"
+        raise BadSettings([fault]) from None
+
+
+def _shared_folder(workers: int) -> SharedFolder | None:
+    """Where several workers put their numbers together, whatever folder the environment names.
+
+    prometheus-client reads the variable when a worker imports it; files of another run that lie in
+    a folder would be counted as well.
+    """
+    os.environ.pop(MULTIPROCESS, None)
+    if workers == 1:
+        return None
+    try:
+        folder = SharedFolder.new()
+    except OSError:
+        fault = "KVMATH_WORKERS: more than 1 need a folder for temporary files (TMPDIR)"
+        raise BadSettings([fault]) from None
+    os.environ[MULTIPROCESS] = folder.path
+    return folder
 
 
 if __name__ == "__main__":

@@ -6,6 +6,8 @@ import time
 import traceback
 from typing import Any
 
+_MINUTE_S = 60.0
+
 
 class JsonLines(logging.Formatter):
     """One JSON object a record: time, level, logger, message, and the exception's class and trace.
@@ -28,6 +30,24 @@ class JsonLines(logging.Formatter):
         return json.dumps(line)
 
 
+class OnceAMinute(logging.Filter):
+    """Of warnings in the same words, one a minute: uvicorn has them for what any caller may send."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._told_at: dict[str, float] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether the record is told."""
+        if record.levelno != logging.WARNING:
+            return True
+        words = str(record.msg)
+        told = record.created - self._told_at.get(words, 0.0) >= _MINUTE_S
+        if told:
+            self._told_at[words] = record.created
+        return told
+
+
 def log_config(level: str, *, requests: bool) -> dict[str, Any]:
     """What `logging.config.dictConfig` takes: one handler for all, a bare one for requests."""
     return {
@@ -37,6 +57,7 @@ def log_config(level: str, *, requests: bool) -> dict[str, Any]:
             "json": {"()": "app.edge.logs.JsonLines"},
             "bare": {"format": "%(message)s"},
         },
+        "filters": {"minute": {"()": "app.edge.logs.OnceAMinute"}},
         "handlers": {
             "json": {"class": "logging.StreamHandler", "formatter": "json"},
             "bare": {"class": "logging.StreamHandler", "formatter": "bare"},
@@ -48,7 +69,9 @@ def log_config(level: str, *, requests: bool) -> dict[str, Any]:
                 "handlers": ["bare"],
                 "propagate": False,
             },
-            # httpx would log each address that is asked, at INFO.
+            "uvicorn.error": {"level": level, "filters": ["minute"]},
+            # They would log each address that is asked, and all header fields.
             "httpx": {"level": "WARNING"},
+            "httpcore": {"level": "WARNING"},
         },
     }

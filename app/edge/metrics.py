@@ -1,7 +1,8 @@
 """Numbers for Prometheus: requests, answers from memory, the hub, and what is running.
 
 One registry an application. Where several workers serve (`PROMETHEUS_MULTIPROC_DIR` is set, which
-`python -m app` sees to), each writes its numbers to files there and any of them answers for all.
+`python -m app` sees to), each writes its numbers to files there, any of them answers for all, and
+the last to end removes them.
 """
 
 import asyncio
@@ -20,9 +21,9 @@ from prometheus_client import (
 from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
 
 from app.edge.journal import Entry
+from app.edge.shared_folder import MULTIPROCESS, SharedFolder
 
 MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-MULTIPROCESS = "PROMETHEUS_MULTIPROC_DIR"
 _SECONDS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 3, 10, 30)
 _METHODS = frozenset({"GET", "HEAD", "POST", "OPTIONS", "PUT", "PATCH", "DELETE", "TRACE"})
 
@@ -80,8 +81,9 @@ class Metrics:
             registry=registry,
             multiprocess_mode="max",
         ).labels(*build.values()).set(1)
-        self._shared = MULTIPROCESS in os.environ
-        if not self._shared:
+        folder = os.environ.get(MULTIPROCESS)
+        self._shared = SharedFolder(folder) if folder is not None else None
+        if self._shared is None:
             ProcessCollector(registry=registry)
 
     def note(self, entry: Entry) -> None:
@@ -125,12 +127,13 @@ class Metrics:
         """Everything, as it is scraped."""
         self._tasks.set(len(asyncio.all_tasks()))
         registry = self._registry
-        if self._shared:
+        if self._shared is not None:
             registry = CollectorRegistry()
             MultiProcessCollector(registry)  # type: ignore[no-untyped-call] # not annotated there
         return generate_latest(registry)
 
     def close(self) -> None:
         """This process ends: what is only true of living ones is no longer told."""
-        if self._shared:
+        if self._shared is not None:
             mark_process_dead(os.getpid())  # type: ignore[no-untyped-call] # not annotated there
+            self._shared.leave()

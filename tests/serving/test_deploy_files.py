@@ -64,6 +64,23 @@ def test_a_pod_has_time_to_drain():
     spec = _named("Deployment", "kvmath")["spec"]["template"]["spec"]
     pause = spec["containers"][0]["lifecycle"]["preStop"]["sleep"]["seconds"]
     assert spec["terminationGracePeriodSeconds"] > pause + 25  # KVMATH_SHUTDOWN_GRACE_S
+    assert COMPOSE["services"]["kvmath"]["stop_grace_period"] == "30s"
+
+
+def test_there_is_a_folder_for_temporary_files_beside_the_read_only_root():
+    """Where Python looks for one without TMPDIR."""
+    spec = _named("Deployment", "kvmath")["spec"]["template"]["spec"]
+    mounts = {each["mountPath"]: each["name"] for each in spec["containers"][0]["volumeMounts"]}
+    folders = {each["name"] for each in spec["volumes"] if "emptyDir" in each}
+    assert mounts["/tmp"] in folders
+    assert any(each.startswith("/tmp") for each in COMPOSE["services"]["kvmath"]["tmpfs"])
+
+
+def test_keys_that_are_not_set_are_not_passed_on_as_empty():
+    """An empty `KVMATH_API_KEYS` is refused; in compose a name without a value is passed on."""
+    environment = COMPOSE["services"]["kvmath"]["environment"]
+    assert "KVMATH_API_KEYS" in environment
+    assert environment["KVMATH_API_KEYS"] is None
 
 
 def test_the_image_runs_as_the_user_that_the_manifest_names():

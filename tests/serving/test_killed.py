@@ -1,7 +1,11 @@
-"""Processes beside each other and after each other: two that count together, and one killed."""
+"""Processes beside each other and after each other: two that count together, and some killed."""
 
 import asyncio
 import json
+import os
+import signal
+import socket
+from contextlib import suppress
 from pathlib import Path
 
 from redis.asyncio import Redis
@@ -64,6 +68,55 @@ async def test_kill_9_leaves_nothing_corrupt(tmp_path: Path):
                 for each in range(1, number + 1, 20):
                     assert await _ask(port, each) == 10 * bytes_per_token(each)
     assert files_in(tmp_path) == []
+
+
+async def test_workers_end_when_their_parent_is_killed(tmp_path: Path):
+    """Half a request is with one of them: it is answered, then both end, and nothing is left."""
+    environment = {
+        "KVMATH_WORKERS": "2",
+        "KVMATH_LOG_LEVEL": "error",
+        "KVMATH_LOG_REQUESTS": "0",
+        "HF_HUB_OFFLINE": "1",
+        "HF_HOME": str(tmp_path),
+        "TMPDIR": str(tmp_path),
+    }
+    async with service(environment) as (process, port):
+        started = _children(process.pid)
+        assert len(started) >= 2
+        try:
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(b"POST /kv HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n")
+            writer.write(b"Content-Length: 23\r\n\r\n" + b'{"model": ')
+            await asyncio.sleep(0.2)
+            process.kill()
+            process.wait()
+            await asyncio.sleep(0.5)
+            writer.write(b'"llama-3-8b"}')
+            assert (await reader.read()).startswith(b"HTTP/1.1 200 ")
+            writer.close()
+            async with asyncio.timeout(5):
+                while any(_runs(each) for each in started):
+                    await asyncio.sleep(0.05)
+        finally:
+            for each in started:
+                with suppress(ProcessLookupError):
+                    os.kill(each, signal.SIGKILL)
+        socket.create_server(("127.0.0.1", port)).close()
+    assert files_in(tmp_path) == []
+
+
+def _children(pid: int) -> list[int]:
+    """The processes that one has started."""
+    told = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii")
+    return [int(each) for each in told.split()]
+
+
+def _runs(pid: int) -> bool:
+    """Whether a process is there, and is more than an entry that nobody has asked for yet."""
+    try:
+        return ") Z " not in Path(f"/proc/{pid}/stat").read_text(encoding="ascii")
+    except (FileNotFoundError, ProcessLookupError):
+        return False
 
 
 async def test_two_workers_count_together(tmp_path: Path):
