@@ -56,7 +56,7 @@ class Service(FastAPI):
         self.settings = settings
         in_front = settings.answer_cache_bytes // 4
         self.answers = AnswerCache(settings.answer_cache_bytes - in_front)
-        front = Front(in_front)
+        front = Front(in_front, self.answers.clock)
         self.metrics = Metrics(
             lambda: self.answers.bytes + front.size,
             {

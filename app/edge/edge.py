@@ -17,7 +17,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.answers.kept import AnswerCache, Answered, key_of
 from app.edge.exchange import Exchange, images_of, new_id
-from app.edge.front import EXTENSION, Front, Known, lines, status_line
+from app.edge.front import AGING_S, EXTENSION, Front, Known, lines, status_line
 from app.edge.journal import Journal
 from app.edge.keys import ALWAYS_OPEN, Gate
 from app.errors import DeadlinePassed, KvmathError, Overloaded, TooLarge
@@ -143,12 +143,16 @@ class Edge:
         return b"%b%b\r\n%b" % (status_line(status), lines([*refusal.raw_headers, *own]), body)
 
     def _learn(self, exchange: Exchange, kept: Answered) -> None:
-        """Have the next such request answered before it is parsed, if the answer holds for good."""
+        """Have the next such request answered before it is parsed."""
         scope = exchange.scope
         request = scope.get("extensions", {}).get(EXTENSION)
-        if request is not None and kept.fresh_until is None and scope["http_version"] == "1.1":
-            known = Known(exchange.path, *exchange.as_asked(kept))
-            self.front.learn(request["bytes"], scope["headers"], known)
+        if request is None or scope["http_version"] != "1.1":
+            return
+        until = None
+        if kept.fresh_until is not None:
+            until = min(kept.fresh_until, self.answers.clock() + AGING_S)
+        known = Known(exchange.path, until, *exchange.as_asked(kept, ahead_s=AGING_S))
+        self.front.learn(request["bytes"], scope["headers"], known)
 
     async def _serve(self, exchange: Exchange, kept: Answered | None, receive: Receive) -> None:
         """Answer a caller that may ask: from memory, perhaps once the body is known, else by routing.

@@ -157,13 +157,14 @@ class Exchange:
         if self.is_json and not self.scope["query_string"] and self.method == "POST":
             self.key = key_of("body", self.scope["path"], body, images_of(self._given))
 
-    def as_asked(self, answer: Answered) -> tuple[int, Headers, bytes]:
-        """Status, header fields and body of an answer to this request; 304 where the caller has it.
+    def as_asked(self, answer: Answered, ahead_s: int = 0) -> tuple[int, Headers, bytes]:
+        """Status, header fields and body of an answer to this request, sent within `ahead_s`
+        seconds; 304 where the caller has it.
 
         The fields without those that each answer has of its own: ids and timing.
         """
         plain = answer.fresh_until is None and not answer.stale
-        cache_control = self.cache_control if plain else self._keep_for(answer)
+        cache_control = self.cache_control if plain else self._keep_for(answer, ahead_s)
         headers = [*answer.headers, (b"cache-control", cache_control)]
         wanted = self._given.get(b"if-none-match")
         if wanted is not None and _names(wanted, answer.etag):
@@ -212,12 +213,12 @@ class Exchange:
         """The answer has been sent, in however many pieces."""
         self.took_s = perf_counter() - self._started_at
 
-    def _keep_for(self, answer: Answered) -> bytes:
+    def _keep_for(self, answer: Answered, ahead_s: int) -> bytes:
         """Cache-Control of an answer that ages: for what is left of the name's freshness."""
         if answer.stale:
             return b"no-cache"
         shared, _, longest = self.cache_control.partition(b"=")
-        left = (answer.fresh_until or 0) - self._clock()
+        left = (answer.fresh_until or 0) - self._clock() - ahead_s
         return b"%b=%d" % (shared, max(0, min(int(longest), int(left))))
 
     def _finish(self, start: Message, body: bytes | None) -> bool:

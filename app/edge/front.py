@@ -5,7 +5,8 @@ so that they need not be parsed and routed again: of the time that an answer fro
 server's own share is most.
 """
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from http import HTTPStatus
 from operator import attrgetter
 
@@ -15,6 +16,8 @@ from app.edge.exchange import FROM_MEMORY, new_id
 EXTENSION = "kvmath.request"
 """Of a request's scope: its `bytes`, where they came alone and whole."""
 MAX_REQUEST_BYTES = 2048
+AGING_S = 1
+"""How long an answer that ages is known: what it says of its age is then said anew."""
 _ENTRY_BYTES = 1024
 """Objects and the container's own share of an entry, rounded up."""
 
@@ -25,11 +28,17 @@ _HARMLESS = frozenset(
 
 
 class Known:
-    """The answer to a request for `path`, but for the date and the id that each has of its own."""
+    """The answer to a request for `path`, but for the date and the id that each has of its own.
 
-    __slots__ = ("asked", "begin", "body", "path", "rest", "size", "status")
+    It is one until the clock reads `until`; for good where that is None.
+    """
 
-    def __init__(self, path: str, status: int, headers: Headers, body: bytes) -> None:
+    __slots__ = ("asked", "begin", "body", "path", "rest", "size", "status", "until")
+
+    def __init__(
+        self, path: str, until: float | None, status: int, headers: Headers, body: bytes
+    ) -> None:
+        self.until = until
         self.asked = False
         self.path = path
         self.status = status
@@ -40,12 +49,10 @@ class Known:
 
 
 class Front:
-    """The answers, bounded by bytes.
+    """The answers, bounded by bytes; none that depends on who asks."""
 
-    Only what holds for good gets here: no answer that ages, none that depends on who asks.
-    """
-
-    def __init__(self, max_bytes: int) -> None:
+    def __init__(self, max_bytes: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
         self._known: SecondChanceCache[bytes, Known] = SecondChanceCache(
             max_bytes, attrgetter("size")
         )
@@ -77,6 +84,9 @@ class Front:
         """
         known = self._known.find(request)
         if known is None:
+            return None
+        if known.until is not None and self._clock() >= known.until:
+            del self._known[request]
             return None
         if general is not self._general:
             self._general, self._general_lines = general, lines(general)

@@ -4,7 +4,8 @@ import asyncio
 import contextlib
 import json
 import logging
-from collections.abc import AsyncIterator
+import socket
+from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,6 +17,7 @@ from starlette.types import Receive, Scope, Send
 from app.edge.front import MAX_REQUEST_BYTES, Front, Known
 from app.main import Service, create_app
 from app.settings import Settings
+from tests.doubles import Clock
 from tests.fake_hub import COMMIT, FakeHub
 from tests.running.configs import config_of
 from tests.running.process import free_port
@@ -53,6 +55,7 @@ class Caller:
     writer: asyncio.StreamWriter
     port: int
     app: Seen = field(repr=False)
+    connections: Collection[object] = field(repr=False)
 
     async def send(self, *pieces: bytes) -> None:
         for piece in pieces:
@@ -101,7 +104,7 @@ async def served(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> AsyncIt
     while not server.started:
         await asyncio.sleep(0.005)
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    yield Caller(reader, writer, port, app)
+    yield Caller(reader, writer, port, app, server.server_state.connections)
     server.should_exit = True
     await asyncio.wait_for(running, 10)  # an idle connection that the front answered is closed
     assert await reader.read() == b""
@@ -282,24 +285,42 @@ async def test_with_keys_every_request_is_looked_at(
         assert (await caller.ask(get(KV))).status == 401
 
 
-async def test_an_answer_that_rests_on_a_branch_is_not_known_and_one_on_a_commit_is(
+async def test_an_answer_that_rests_on_a_branch_is_known_for_a_second(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ):
     async with FakeHub() as hub:
         hub.add("org/model", {"config.json": config_of(1)})
         online = Settings(hf_endpoint=hub.url, hf_home=settings.hf_home, hf_token=None)
         async with served(online, monkeypatch) as caller:
-            assert await caller.came_through(get("/kv?model=org/model&context=9"))
+            of_branch = get("/kv?model=org/model&context=9")
+            answers = [await caller.ask(of_branch) for _ in range(LEARNED_AFTER + 1)]
+            assert len(caller.app.targets) == LEARNED_AFTER
+            ages = [int(each.headers["cache-control"].partition("=")[2]) for each in answers]
+            assert 297 <= ages[-1] < ages[0] <= 300  # never more than what is left
+            await asyncio.sleep(1.05)
+            assert (await caller.ask(of_branch)).body == answers[0].body
+            assert len(caller.app.targets) == LEARNED_AFTER + 1
             at_commit = f"/kv?model=org/model&context=9&revision={COMMIT}"
             assert not await caller.came_through(get(at_commit))
+
+
+def test_what_ages_is_known_no_longer_than_it_is_fresh():
+    clock = Clock()
+    front = Front(100_000, clock)
+    front.learn(b"ages", [], Known("/kv", clock.now + 0.5, 200, [], b"x"))
+    front.learn(b"lasts", [], Known("/kv", None, 200, [], b"x"))
+    assert front.answer(b"ages", []) is not None
+    clock.now += 0.5
+    assert front.answer(b"ages", []) is None
+    assert front.answer(b"lasts", []) is not None
 
 
 def test_the_front_is_bounded_by_bytes():
     front = Front(100_000)
     for number in range(300):
-        front.learn(b"%d" % number, [], Known("/kv", 200, [], b"x" * 1000))
+        front.learn(b"%d" % number, [], Known("/kv", None, 200, [], b"x" * 1000))
     assert 0 < front.size <= 100_000
-    front.learn(b"large", [], Known("/kv", 200, [], b"x" * 50_000))
+    front.learn(b"large", [], Known("/kv", None, 200, [], b"x" * 50_000))
     assert front.answer(b"large", []) is None
 
 
@@ -381,16 +402,15 @@ async def test_a_caller_that_reads_nothing_is_not_waited_for(
     async with served(hasty, monkeypatch) as caller:
         picture = get("/crossover?model=llama-3-8b&format=svg")
         size = len((await caller.ask(picture)).body)
-        assert not await caller.came_through(get(KV))
-        reader, writer = await asyncio.open_connection("127.0.0.1", caller.port, limit=1)
-        many = 50_000_000 // size  # more than the system holds on the way
-        for _ in range(many):
-            writer.write(picture)
-        with contextlib.suppress(ConnectionError):
-            while len(await reader.read(1)) and not writer.transport.is_closing():
-                await asyncio.sleep(0.3)
-        assert not caller.app.edge.in_flight
-        writer.close()
+        with socket.create_connection(("127.0.0.1", caller.port)) as silent:
+            silent.setblocking(False)
+            asked = picture * (50_000_000 // size)  # for more than the system holds on the way
+            await asyncio.get_running_loop().sock_sendall(silent, asked)
+            async with asyncio.timeout(20):
+                while len(caller.connections) < 2:
+                    await asyncio.sleep(0.01)
+                while len(caller.connections) > 1:
+                    await asyncio.sleep(0.05)
 
 
 async def test_an_upgrade_is_left_alone(caller: Caller):
