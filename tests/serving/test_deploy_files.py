@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
+from app.settings import Settings
 from tests.conftest import ROOT
 
 MANIFESTS = [
@@ -14,6 +15,7 @@ MANIFESTS = [
     for document in yaml.safe_load_all(file.read_text(encoding="utf-8"))
 ]
 DEPLOYMENTS = [each for each in MANIFESTS if each["kind"] == "Deployment"]
+DEFAULTS = {name: field.default for name, field in Settings.model_fields.items()}
 COMPOSE = yaml.safe_load((ROOT / "docker-compose.yml").read_text(encoding="utf-8"))
 
 
@@ -63,17 +65,38 @@ def test_selectors_find_the_pods():
 def test_a_pod_has_time_to_drain():
     spec = _named("Deployment", "kvmath")["spec"]["template"]["spec"]
     pause = spec["containers"][0]["lifecycle"]["preStop"]["sleep"]["seconds"]
-    assert spec["terminationGracePeriodSeconds"] > pause + 25  # KVMATH_SHUTDOWN_GRACE_S
-    assert COMPOSE["services"]["kvmath"]["stop_grace_period"] == "30s"
+    assert spec["terminationGracePeriodSeconds"] > pause + DEFAULTS["shutdown_grace_s"]
+    stop = COMPOSE["services"]["kvmath"]["stop_grace_period"]
+    assert int(stop.removesuffix("s")) > DEFAULTS["shutdown_grace_s"]
 
 
-def test_there_is_a_folder_for_temporary_files_beside_the_read_only_root():
-    """Where Python looks for one without TMPDIR."""
-    spec = _named("Deployment", "kvmath")["spec"]["template"]["spec"]
+@pytest.mark.parametrize(
+    ("deployment", "service", "folder"),
+    [
+        ("kvmath", "kvmath", "/tmp"),  # where Python looks for one without TMPDIR
+        ("kvmath-valkey", "valkey", "/data"),  # the image's own, without which it does not start
+    ],
+)
+def test_there_is_a_folder_to_write_to_beside_the_read_only_root(
+    deployment: str, service: str, folder: str
+):
+    spec = _named("Deployment", deployment)["spec"]["template"]["spec"]
     mounts = {each["mountPath"]: each["name"] for each in spec["containers"][0]["volumeMounts"]}
     folders = {each["name"] for each in spec["volumes"] if "emptyDir" in each}
-    assert mounts["/tmp"] in folders
-    assert any(each.startswith("/tmp") for each in COMPOSE["services"]["kvmath"]["tmpfs"])
+    assert mounts[folder] in folders
+    assert folder in [each.partition(":")[0] for each in COMPOSE["services"][service]["tmpfs"]]
+
+
+def test_ports_and_probes_are_those_of_the_service():
+    (container,) = _named("Deployment", "kvmath")["spec"]["template"]["spec"]["containers"]
+    assert container["ports"] == [{"name": "http", "containerPort": DEFAULTS["port"]}]
+    for probe, path in {"startup": "/readyz", "readiness": "/readyz", "liveness": "/livez"}.items():
+        assert container[f"{probe}Probe"]["httpGet"] == {"path": path, "port": "http"}
+    (port,) = _named("Service", "kvmath")["spec"]["ports"]
+    assert port["targetPort"] == "http"
+    image = (ROOT / "Dockerfile").read_text(encoding="utf-8")
+    assert f"PORT={DEFAULTS['port']} " in image
+    assert "HOST=0.0.0.0 " in image
 
 
 def test_keys_that_are_not_set_are_not_passed_on_as_empty():
@@ -106,4 +129,7 @@ def test_compose_starts_two_replicas_a_store_and_a_proxy():
 
 def test_the_proxy_takes_the_bodies_that_the_service_takes():
     proxy = COMPOSE["configs"]["proxy"]["content"]
-    assert "client_max_body_size 32m;" in proxy  # KVMATH_MAX_BATCH_BYTES
+    assert f"client_max_body_size {DEFAULTS['max_batch_bytes'] // 2**20}m;" in proxy
+    times = re.findall(r"proxy_read_timeout (\d+)s;", proxy)
+    assert len(times) == proxy.count("proxy_pass ")
+    assert all(int(each) > DEFAULTS["request_timeout_s"] for each in times)
