@@ -4,6 +4,7 @@ import os
 import signal
 import socket
 import sys
+from importlib.util import find_spec
 
 import uvicorn
 
@@ -56,6 +57,8 @@ def _settings() -> Settings:
         from app.hub.shared_link import connections  # noqa: PLC0415 -- imported only then
 
         connections(settings.redis_url.get_secret_value(), settings.redis_timeout_s)
+    if settings.telemetry and find_spec("opentelemetry.sdk") is None:
+        raise BadSettings(["KVMATH_TELEMETRY: needs opentelemetry-sdk, which is not installed"])
     _check_address(settings.host, settings.port)
     return settings
 

@@ -104,6 +104,12 @@ def test_a_port_that_is_taken(workers: str, tmp_path: Path):
     assert line == "kvmath: HOST, PORT: cannot be listened on (Address already in use)"
 
 
+def test_telemetry_without_what_would_send_it(tmp_path: Path):
+    """FastAPI's own would say nothing and send nothing; the lock has the interface alone."""
+    (line,) = _refused(SERVE, {"KVMATH_TELEMETRY": "1", "HF_HOME": str(tmp_path)})
+    assert line.startswith("kvmath: KVMATH_TELEMETRY: needs opentelemetry-sdk")
+
+
 def test_several_workers_without_a_place_for_their_numbers(monkeypatch: pytest.MonkeyPatch):
     """As in a container whose root is read-only and has no other folder."""
     monkeypatch.setattr("tempfile.tempdir", "/nowhere")
