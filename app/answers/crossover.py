@@ -216,11 +216,12 @@ def _steps(request: CrossoverQuery, deployment: Deployment, answer: CrossoverAns
         deployment.placed.replica_profile.bytes_per_token,
     )
     if deployment.load.gpus > 1:
+        slopes = [n(stage.profile.bytes_per_token) for stage in deployment.load.stages]
         lines.append(
             step(
                 "kv_bytes_per_token on all GPUs",
                 "what one token adds on each GPU, summed",
-                f"{deployment.load.gpus} GPUs",
+                f"({' + '.join(slopes)}) x {deployment.load.tensor_parallel_size}",
                 number(per_token),
                 "bytes per token",
             )
@@ -229,24 +230,12 @@ def _steps(request: CrossoverQuery, deployment: Deployment, answer: CrossoverAns
         step(
             "crossover_token_slots",
             "weight_bytes / kv_bytes_per_token, fraction dropped",
-            f"{n(weight_bytes)} / {n(per_token)}",
+            f"{n(weight_bytes)} / {n(per_token)}" if per_token else "a token adds nothing",
             answer.crossover_token_slots,
             "token slots",
         ),
-        step(
-            f"crossover context at batch {batch}",
-            "the context whose cache, x batch, equals the weights read",
-            f"{n(point.weight_bytes)} / {n(batch)} = cache of one sequence",
-            answer.by_batch[0].context,
-            "tokens",
-        ),
-        step(
-            f"crossover batch at context {context}",
-            "the batch whose cache equals the weights read",
-            f"weights read / {n(deployment.placed.replica_profile.bytes_per_sequence(context))}",
-            answer.by_context[0].batch,
-            "sequences",
-        ),
+        _context_step(deployment, point, answer.by_batch[0].context),
+        _batch_step(deployment, point, answer.by_context[0].batch),
         step(
             "step_bytes",
             "weight_bytes + kv_bytes_per_sequence x batch",
@@ -265,8 +254,10 @@ def _steps(request: CrossoverQuery, deployment: Deployment, answer: CrossoverAns
         *lines,
         step(
             "step_ms",
-            "bytes that one GPU reads / memory_bandwidth" + (" x stages" if stages else ""),
-            f"{n(on_gpu)} / {n(bandwidth)}{stages}",
+            "bytes that one GPU reads / memory_bandwidth"
+            + (" x stages" if stages else "")
+            + " x 1,000",
+            f"{n(on_gpu)} / {n(bandwidth)}{stages} x 1,000",
             point.step_ms,
             "ms",
         ),
@@ -278,6 +269,35 @@ def _steps(request: CrossoverQuery, deployment: Deployment, answer: CrossoverAns
             "ms",
         ),
     ]
+
+
+def _context_step(deployment: Deployment, point: DecodePoint, found: int | None) -> Step:
+    """The context at which a batch's cache equals the weights it reads, on the segment it lies in."""
+    name, unit = f"crossover context at batch {point.batch}", "tokens"
+    weights, segments = point.weight_bytes, deployment.placed.replica_profile.segments
+    at = [segment for segment in segments if segment.from_context <= (found or 0)][-1]
+    if found is None or not at.bytes_per_token or weights < at.fixed_bytes * point.batch:
+        said = "no cache equals the weights read" if found is None else "its fixed bytes are more"
+        return step(name, "the context whose cache, x batch, equals them", said, found, unit)
+    formula, written = "weights read / batch", f"{n(weights)} / {n(point.batch)}"
+    if at.fixed_bytes:
+        formula, written = f"({formula} - fixed_bytes)", f"({written} - {n(at.fixed_bytes)})"
+    formula += " / bytes_per_token, fraction dropped"
+    return step(name, formula, f"{written} / {n(at.bytes_per_token)}", found, unit)
+
+
+def _batch_step(deployment: Deployment, point: DecodePoint, found: int | None) -> Step:
+    """The batch whose cache equals the weights it reads; of routed experts a larger one reads more."""
+    name, unit = f"crossover batch at context {point.context}", "sequences"
+    one = deployment.placed.replica_profile.bytes_per_sequence(point.context)
+    if found is None:
+        return step(name, "the batch whose cache equals the weights", "none is kept", found, unit)
+    if deployment.placed.step_weights.routed:
+        formula = "the largest batch whose cache is no more than the weights that it reads"
+        read = deployment.placed.step_weights.bytes_for(max(1, found))
+        return step(name, formula, f"{n(found)} of {n(one)} against {n(read)}", found, unit)
+    formula = "weights read / kv_bytes_per_sequence, fraction dropped"
+    return step(name, formula, f"{n(point.weight_bytes)} / {n(one)}", found, unit)
 
 
 def _gpu_bytes(deployment: Deployment, batch: int, context: int) -> int:

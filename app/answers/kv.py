@@ -160,18 +160,33 @@ def kv_steps(deployment: Deployment, context: int) -> list[Step]:
 
 
 def _sequence_step(name: str, profile: KvProfile, context: int) -> Step:
-    """Formula (2) on the segment that the context lies in."""
+    """Formula (2): on the segment that the context lies in, or where a rank holds whole tokens and
+    a compressed cache whole entries, by these."""
+    if profile.context_shards > 1 or any(term.stride > 1 for term in profile.terms):
+        return _entries_step(name, profile, context)
     at = [segment for segment in profile.segments if segment.from_context <= context][-1]
     slope = n(at.bytes_per_token)
     formula, written = "kv_bytes_per_token x context", f"{slope} x {n(context)}"
     if at.fixed_bytes or at.bytes_per_token != profile.bytes_per_token:
         formula = "fixed_bytes + bytes_per_token x context, of the segment the context lies in"
         written = f"{n(at.fixed_bytes)} + {written}"
-    if profile.context_shards > 1:
-        formula += ", whole tokens on the fullest rank"
-    if any(term.stride > 1 for term in profile.terms):
-        formula += ", whole entries"
     return step(name, formula, written, profile.bytes_per_sequence(context))
+
+
+def _entries_step(name: str, profile: KvProfile, context: int) -> Step:
+    kept = [n(profile.fixed_bytes)] if profile.fixed_bytes else []
+    on_fullest = -(-context // profile.context_shards)
+    for term in profile.terms:
+        tokens = on_fullest if term.limit is None else min(context, term.limit)
+        kept.append(f"{n(term.bytes_per_entry)} x {n(tokens // term.stride)}")
+    formula = "bytes_per_entry x whole entries"
+    if profile.context_shards > 1:
+        formula += " on the fullest rank"
+    if profile.fixed_bytes:
+        formula = f"fixed_bytes + {formula}"
+    if len(profile.terms) > 1:
+        formula += ", summed over kinds of layers"
+    return step(name, formula, " + ".join(kept) or "0", profile.bytes_per_sequence(context))
 
 
 def _part_step(part: CachePart, layers: int, layout: CacheLayout) -> Step:

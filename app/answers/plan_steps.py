@@ -3,7 +3,8 @@
 from app.answers.kv import kv_steps
 from app.answers.planned import Planned
 from app.answers.prefill import flop_per_token, peak_of
-from app.answers.steps import n, step
+from app.answers.room import EngineRoom
+from app.answers.steps import n, rounded_up, step
 from app.schemas.answer import Step
 from app.schemas.request import PlanQuery
 
@@ -33,7 +34,7 @@ def _kv(work: Planned) -> list[Step]:
             step(
                 "1. kv_bytes_per_sequence on its GPUs",
                 "as the engine reserves it, or with the heads and latents that ranks repeat",
-                f"{n(deployment.load.gpus)} GPUs, each with its own share",
+                _on_its_gpus(work),
                 made.kv_bytes_per_sequence,
             )
         )
@@ -46,6 +47,17 @@ def _kv(work: Planned) -> list[Step]:
         )
     )
     return lines
+
+
+def _on_its_gpus(work: Planned) -> str:
+    """One sequence on each stage's GPU, and on as many GPUs as a stage has."""
+    context, load = work.workload.context, work.deployment.load
+    if isinstance(work.room, EngineRoom):
+        plan = work.room.reserve(context).plan
+        sizes = [plan.blocks(context) * block for block in plan.stage_block_bytes]
+    else:
+        sizes = [stage.profile.bytes_per_sequence(context) for stage in load.stages]
+    return f"({' + '.join(map(n, sizes))}) x {load.tensor_parallel_size}"
 
 
 def _nodes_for_kv(work: Planned, unit: str) -> list[Step]:
@@ -66,9 +78,8 @@ def _nodes_for_kv(work: Planned, unit: str) -> list[Step]:
     formula = f"kv_bytes_total / kv bytes per {unit}, rounded up"
     written = "not one sequence fits"
     if made.units_for_kv is not None:
-        written = f"{n(made.kv_bytes_total)} / {n(made.kv_bytes_per_unit)}"
-        if layout.nodes_per_unit > 1:
-            written += f" x {layout.nodes_per_unit}"
+        held = f"{n(made.kv_bytes_total)} / {n(made.kv_bytes_per_unit)}"
+        written = rounded_up(held, layout.nodes_per_unit)
     lines.append(
         step("3. nodes_for_kv", formula, written, made.nodes_of(made.units_for_kv), "nodes")
     )
@@ -80,12 +91,16 @@ def _latency(request: PlanQuery, work: Planned, unit: str) -> list[Step]:
     made, load = work.plan, work.deployment.load
     ranks = made.layout.ranks_per_unit
     promised = "" if request.itl_slo_ms is None else f" within {request.itl_slo_ms:g} ms"
+    users = work.workload.concurrent_users
+    enough = f", of which {n(users)} users need {n(users)}"
+    if made.sequences_per_rank * ranks <= users:
+        enough = ""
     lines = [
         step(
             f"4. sequences per {unit}",
             "what memory, the engine and the users allow, lowered until the latency is met",
             f"memory holds {n(made.sequences_by_memory)} x {ranks}; {made.limited_by} leaves "
-            f"{n(made.sequences_per_rank)} x {ranks}{promised}"
+            f"{n(made.sequences_per_rank)} x {ranks}{promised}{enough}"
             if made.sequences_by_memory
             else f"{made.limited_by} leaves none",
             made.sequences_per_unit,
@@ -110,8 +125,11 @@ def _latency(request: PlanQuery, work: Planned, unit: str) -> list[Step]:
         ),
         step(
             "4. step_ms",
-            "step_bytes_per_gpu / memory_bandwidth" + (" x pipeline stages" if along else ""),
-            f"{n(made.step_bytes_per_gpu)} / {n(work.machine.memory_bandwidth_bytes_per_s)}{along}",
+            "step_bytes_per_gpu / memory_bandwidth"
+            + (" x pipeline stages" if along else "")
+            + " x 1,000",
+            f"{n(made.step_bytes_per_gpu)} / {n(work.machine.memory_bandwidth_bytes_per_s)}{along}"
+            " x 1,000",
             made.step_seconds * 1000,
             "ms",
         ),
@@ -125,8 +143,10 @@ def _latency(request: PlanQuery, work: Planned, unit: str) -> list[Step]:
         step(
             "4. nodes_for_latency",
             f"concurrent_users / sequences per {unit}, rounded up",
-            f"{n(work.workload.concurrent_users)} / {n(made.sequences_per_unit)}"
-            + (f" x {made.layout.nodes_per_unit}" if made.layout.nodes_per_unit > 1 else "")
+            rounded_up(
+                f"{n(work.workload.concurrent_users)} / {n(made.sequences_per_unit)}",
+                made.layout.nodes_per_unit,
+            )
             if made.sequences_per_unit
             else "not one sequence meets the latency",
             made.nodes_of(made.units_for_latency),
@@ -140,7 +160,8 @@ def _throughput(request: PlanQuery, work: Planned, unit: str) -> list[Step]:
     """Step 5, and the prompts' share of the time."""
     made = work.plan
     if made.itl_seconds is None or made.units is None:
-        return [step("5. tokens_per_s", "no node serves the workload", "-", 0.0, "tokens per s")]
+        formula = "units x sequences / itl"
+        return [step("5. tokens_per_s", formula, "no node serves any", 0.0, "tokens per s")]
     lines = []
     if work.prompts is not None and made.prompt_tokens_per_s is not None:
         gpus = made.layout.gpus_used
@@ -159,8 +180,11 @@ def _throughput(request: PlanQuery, work: Planned, unit: str) -> list[Step]:
             step(
                 "5. nodes for both",
                 "decode and prefill share the time: their units add up, rounded up",
-                f"{n(work.workload.concurrent_users)} / {n(made.sequences_per_unit)} + "
-                f"{n(lines[-1].value or 0)}",
+                rounded_up(
+                    f"{n(work.workload.concurrent_users)} / {n(made.sequences_per_unit)} + "
+                    f"{n(lines[-1].value or 0)}",
+                    made.layout.nodes_per_unit,
+                ),
                 made.nodes_of(made.units_for_work),
                 "nodes",
             )
@@ -184,7 +208,7 @@ def _headroom(request: PlanQuery, work: Planned, unit: str) -> Step:
     if made.nodes is not None:
         along = f" x {nodes}" if nodes > 1 else ""
         written = (
-            f"{n(made.units or 0)} x (1 + {request.spike_headroom:g}){along}"
+            f"ceil({n(made.units or 0)} x (1 + {request.spike_headroom:g})){along}"
             f" + {request.spare_nodes}"
         )
     return step(

@@ -21,7 +21,8 @@ class Fit(NamedTuple):
 
     `by_memory` are the whole sequences that memory holds, `sequences` the same with the fraction,
     `tokens` those of the pool as the engine prints them, else of that many sequences; all None
-    where a sequence takes nothing. `ceiling` is the engine's own limit on sequences and
+    where a sequence takes nothing. `counted` are the two numbers that `sequences` is the quotient
+    of: blocks or tokens of the pool and of a sequence; None where they are bytes. `ceiling` is the engine's own limit on sequences and
     `ceiling_is` what sets it, None without one. `refused_by` is what keeps the engine from serving
     sequences that the memory holds, `refusal` the same in words where it does not even start. Bytes
     are those of the stage's GPU.
@@ -38,6 +39,7 @@ class Fit(NamedTuple):
     ceiling: int | None
     ceiling_is: Literal["max_num_seqs", "state_slots"] = "max_num_seqs"
     num_blocks: int | None = None
+    counted: tuple[int, int] | None = None
     refused_by: LimitedBy | None = None
     refusal: str | None = None
 
@@ -135,14 +137,14 @@ class EngineRoom:
             range(len(budgets)),
             key=lambda index: budgets[index] / sizes[index] if sizes[index] else float("inf"),
         )
-        nothing = plan.bytes_per_block == 0
+        nothing, blocks = plan.bytes_per_block == 0, plan.blocks(context)
         ceiling = self._ceiling(plan, found.num_blocks)
         refused_by, refusal = self._refused(plan, found, budgets, ceiling)
         return Fit(
             context=context,
             stage=stage,
             kv_budget_bytes=self.budgets.per_stage[stage],
-            kv_bytes_per_sequence=plan.blocks(context) * sizes[stage],
+            kv_bytes_per_sequence=blocks * sizes[stage],
             by_memory=None if nothing else int(found.max_concurrency),
             sequences=None if nothing else found.max_concurrency,
             tokens=None if nothing else found.kv_cache_tokens,
@@ -150,6 +152,7 @@ class EngineRoom:
             ceiling=ceiling,
             ceiling_is="state_slots" if ceiling < plan.settings.max_num_seqs else "max_num_seqs",
             num_blocks=found.num_blocks,
+            counted=(found.num_blocks, blocks),
             refused_by=refused_by,
             refusal=refusal,
         )
@@ -241,6 +244,7 @@ class PoolRoom:
             fits=enough and found.ceiling != 0 and refused_by is None,
             ceiling=found.ceiling,
             ceiling_is=found.ceiling_is,
+            counted=found.counted,
             refused_by=refused_by,
             refusal=found.refusal,
         )

@@ -19,6 +19,11 @@ def n(value: float | Fraction) -> str:
     return f"{value:,}" if isinstance(value, int) else f"{value:,.7g}"
 
 
+def rounded_up(written: str, times: int = 1) -> str:
+    """A quotient that a line rounds up, and how often it then counts."""
+    return written if times == 1 else f"ceil({written}) x {times}"
+
+
 def number(value: Fraction) -> int | float:
     """A fraction as JSON has it: whole where it is whole."""
     return value.numerator if value.denominator == 1 else float(value)

@@ -20,6 +20,8 @@ class PoolFit:
         ceiling: The engine's own limit on sequences, or None.
         ceiling_is: What sets the ceiling.
         refusal: Why the engine does not start though a sequence may fit, or None.
+        counted: Tokens of the pool that runs out first and those of a sequence in it, where they
+            are counted; None where `sequences` are the budget over `bytes_per_sequence`.
     """
 
     sequences: Fraction | None
@@ -28,6 +30,7 @@ class PoolFit:
     ceiling: int | None
     ceiling_is: Literal["max_num_seqs", "state_slots"] = "max_num_seqs"
     refusal: str | None = None
+    counted: tuple[int, int] | None = None
 
 
 class Pools(Protocol):

@@ -205,20 +205,23 @@ class SglangPools:
                 tokens=0,
                 ceiling=slots,
                 ceiling_is="state_slots",
+                counted=None if slots is None else (slots, 1),
             )
         tokens = int(budget / per_token)
-        rates = [Fraction(tokens, held)] if full else []
+        counts = [(tokens, held)] if full else []
         if windowed:
             inside = padded(min(context, window), self.arguments.page_size)
-            rates.append(Fraction(int(tokens * share), inside))
+            counts.append((int(tokens * share), inside))
+        counted = min(counts, key=lambda count: Fraction(*count))
         ceiling = self.arguments.max_running_requests or min(
             max(tokens * REQUESTS_A_CONTEXT // context, LEAST_REQUESTS), MOST_REQUESTS
         )
         bound_by_states = slots is not None and slots < ceiling
         return PoolFit(
-            sequences=min(rates),
+            sequences=Fraction(*counted),
             bytes_per_sequence=self.profile.bytes_per_sequence(held),
             tokens=tokens,
             ceiling=slots if bound_by_states else ceiling,
             ceiling_is="state_slots" if bound_by_states else "max_num_seqs",
+            counted=counted,
         )
