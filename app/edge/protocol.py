@@ -116,7 +116,10 @@ class EdgeProtocol(HttpToolsProtocol):
             self._late = None
 
     def _on_late(self) -> None:
-        if self._head_begun:
+        self._late = None
+        if not _is_over(self.cycle):  # the rest may wait for us: read on only after an answer
+            self._expect_head()
+        elif self._head_begun:
             self._hang_up(late=True)
         else:
             self.transport.close()
