@@ -116,6 +116,7 @@ async def test_reading_stops_at_the_limit(app: FastAPI):
         "type": "http",
         "method": "POST",
         "path": "/echo",
+        "raw_path": b"/echo",
         "query_string": b"",
         "headers": [(b"transfer-encoding", b"chunked")],
     }
