@@ -13,6 +13,9 @@ from app.edge.shared_folder import MULTIPROCESS, SharedFolder
 from app.settings import BadSettings, Settings
 
 BAD_SETTINGS = 2
+KEEP_ALIVE_S = 75
+"""How long an idle connection is kept: longer than by proxies (nginx and most load balancers 60 s), so
+that none sends a request down a connection that is being closed."""
 
 
 def main() -> None:
@@ -42,6 +45,7 @@ def main() -> None:
             access_log=False,
             proxy_headers=False,
             server_header=False,
+            timeout_keep_alive=KEEP_ALIVE_S,
             timeout_graceful_shutdown=settings.shutdown_grace_s,
             log_config=log_config(settings.log_level.upper(), requests=settings.log_requests),
         )

@@ -8,7 +8,7 @@ import sys
 def main() -> int:
     """Ask /readyz on loopback; needs nothing that an image without curl lacks."""
     connection = http.client.HTTPConnection(
-        "127.0.0.1", int(os.environ.get("PORT", "8000")), timeout=2
+        "127.0.0.1", int(os.environ.get("PORT") or "8000"), timeout=2
     )
     try:
         connection.request("GET", "/readyz")

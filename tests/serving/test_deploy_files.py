@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
+from app.__main__ import KEEP_ALIVE_S
 from app.settings import Settings
 from tests.conftest import ROOT
 
@@ -133,3 +134,9 @@ def test_the_proxy_takes_the_bodies_that_the_service_takes():
     times = re.findall(r"proxy_read_timeout (\d+)s;", proxy)
     assert len(times) == proxy.count("proxy_pass ")
     assert all(int(each) > DEFAULTS["request_timeout_s"] for each in times)
+
+
+def test_an_idle_connection_outlives_a_proxys():
+    # https://nginx.org/en/docs/http/ngx_http_upstream_module.html#keepalive_timeout
+    assert KEEP_ALIVE_S > 60
+    assert "keepalive_timeout" not in (ROOT / "docker-compose.yml").read_text(encoding="utf-8")
