@@ -211,7 +211,8 @@ class Edge:
         path: str = scope["path"]
         if self.in_flight > limits.requests and path not in ALWAYS_OPEN:
             return respond(scope, Overloaded())
-        if len(scope["raw_path"]) + len(scope["query_string"]) > limits.target_bytes:
+        target = scope.get("raw_path") or path  # ASGI lets a server leave it out
+        if len(target) + len(scope["query_string"]) > limits.target_bytes:
             detail = f"Path and query string are over {limits.target_bytes} bytes; use POST."
             return problem(scope, _TARGET_TOO_LONG, detail)
         if exchange.header_bytes > limits.header_bytes:
