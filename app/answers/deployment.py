@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from operator import attrgetter
 
 from app.answers.placement import ExpertRanks, Placement, Placing, place
+from app.answers.unheard import unheard
 from app.core.cache import CacheLayout
 from app.core.hardware import Gpu
 from app.core.load import ReplicaLoad
@@ -12,43 +13,7 @@ from app.core.weights import Sharding, StoredBytes
 from app.errors import InputError
 from app.resolve.gpu import ResolvedGpu
 from app.resolve.model import ResolvedModel
-from app.schemas.request import EngineFields, EngineRequest, ModelFields
-
-_VLLM_ALONE = frozenset(
-    {
-        "disable_hybrid_kv_cache_manager",
-        "draft_model",
-        "entry_point",
-        "gpu_memory_utilization",
-        "lora_rank",
-        "max_loras",
-        "num_speculative_tokens",
-        "speculative_method",
-    }
-)
-_HEADROOMS = frozenset({"activation_bytes", "overhead_bytes"})
-_SGLANG_ALONE = frozenset({"max_running_requests", "mem_fraction_static"})
-_UNHEARD: dict[str, frozenset[str]] = {
-    "formula": frozenset(EngineFields.model_fields) - {"engine", "max_num_seqs"}
-    | {"gpu_memory_used_bytes", "instances_per_gpu"},
-    "vllm": _HEADROOMS | _SGLANG_ALONE | {"free_gpu_memory_fraction"},
-    "sglang": _HEADROOMS | _VLLM_ALONE | {"free_gpu_memory_fraction"},
-    "tensorrt-llm": _HEADROOMS
-    | _VLLM_ALONE
-    | _SGLANG_ALONE
-    | {"enable_prefix_caching", "enforce_eager"},
-    "llama.cpp": _HEADROOMS
-    | _VLLM_ALONE
-    | _SGLANG_ALONE
-    | {
-        "enable_prefix_caching",
-        "enforce_eager",
-        "free_gpu_memory_fraction",
-        "max_num_batched_tokens",
-    },
-}
-"""Fields of a request that an engine of that name does not have."""
-
+from app.schemas.request import EngineRequest, ModelFields
 
 _placing = attrgetter(*Placing._fields)
 _NOT_DEALT = ExpertRanks(dealt_over=1, sharing=1)
@@ -106,7 +71,7 @@ def deploy(request: ModelFields, model: ResolvedModel, gpu: ResolvedGpu | None) 
         InputError: on a precision or a parallel size that can't be.
     """
     placed = place(model, Placing._make(_placing(request)), _expert_ranks(request))
-    said = _ineffective(request)
+    said = [*unheard(request, None if gpu is None else gpu.gpu), *_of_one_rank(request)]
     if gpu is None:
         return Deployment(placed=placed, gpu=None, assumptions=(*placed.assumptions, *said))
     if gpu.gpu.mig_profile is not None:
@@ -122,26 +87,13 @@ def _check_slice(request: ModelFields) -> None:
             raise InputError.of(field, "has to be 1 on a MIG slice, which has no peer link")
 
 
-def _ineffective(request: ModelFields) -> list[str]:
-    """What the request says to no effect, so that nobody believes it was heard.
-
-    Raises:
-        InputError: on `engine` where measured parts are given without the engine they are of.
-    """
-    notes = []
-    if isinstance(request, EngineRequest):
-        if request.engine == "formula" and "calibration" in request.model_fields_set:
-            rule = "is needed beside calibration: what was measured is an engine's"
-            raise InputError.of("engine", rule, type="missing")
-        if unheard := request.model_fields_set & _UNHEARD[request.engine]:
-            named = ", ".join(sorted(unheard))
-            notes.append(f"engine={request.engine} takes no account of {named}")
-    if request.data_parallel_size > 1:
-        notes.append(
-            f"figures are of one of the {request.data_parallel_size} data-parallel ranks, each of "
-            "which batches and caches for itself"
-        )
-    return notes
+def _of_one_rank(request: ModelFields) -> list[str]:
+    if request.data_parallel_size == 1:
+        return []
+    return [
+        f"figures are of one of the {request.data_parallel_size} data-parallel ranks, each of "
+        "which batches and caches for itself"
+    ]
 
 
 def _expert_ranks(request: ModelFields) -> ExpertRanks:

@@ -128,21 +128,24 @@ def _vllm(request: BudgetedRequest, deployment: Deployment, gpu: Gpu, held: Rese
     rules = rules_for(request.engine_version)
     share = _share(request.gpu_memory_utilization)
     notes: list[str] = []
+    decides = request.kv_cache_memory_bytes is None
     if share is None:
         share = Fraction(str(rules.utilization)) / request.instances_per_gpu
         said = "the engine's default"
         if request.instances_per_gpu > 1:
             said += f" divided by {request.instances_per_gpu} instances"
-        notes.append(f"gpu_memory_utilization {float(share):.4g}, {said}")
+        if decides:
+            notes.append(f"gpu_memory_utilization {float(share):.4g}, {said}")
     used = request.gpu_memory_used_bytes
     if request.instances_per_gpu > 1:
         others = request.instances_per_gpu - 1
         used += int(gpu.visible_memory_bytes * share) * others
-        notes.append(
-            f"{request.instances_per_gpu} instances share each GPU, each with "
-            f"gpu_memory_utilization {float(share):.4g}, one started after another: started "
-            "together each charges the other's loading to itself"
-        )
+        if decides:
+            notes.append(
+                f"{request.instances_per_gpu} instances share each GPU, each with "
+                f"gpu_memory_utilization {float(share):.4g}, one started after another: started "
+                "together each charges the other's loading to itself"
+            )
     adapters = None
     if request.lora_rank is not None:
         adapters = Adapters(max_loras=request.max_loras, rank=request.lora_rank)
@@ -294,5 +297,8 @@ def _start(
     return EngineStart(
         budgets=tuple(budget.known_to_be(given) for budget in budgets),
         pools=pools,
-        assumptions=(*budgets[0].assumptions, *calibrated(measured_parts(request))),
+        assumptions=(
+            *(budgets[0].assumptions if given is None else ()),
+            *calibrated(measured_parts(request)),
+        ),
     )
