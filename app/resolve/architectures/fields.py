@@ -13,6 +13,8 @@ from app.errors import InputError
 MAX_LAYERS = 4_096
 MAX_WIDTH = 2**24
 MAX_COUNT = 2**31
+MAX_TEXT = 256
+"""Characters of a name, which answers repeat; the longest of published configs has 45."""
 
 T = TypeVar("T")
 
@@ -132,14 +134,16 @@ class Config:
             raise self.fail(name, "must be true or false")
         return default
 
-    def text(self, *names: str, default: str = "") -> str:
-        """A string."""
+    def text(self, *names: str, default: str = "", longest: int = MAX_TEXT) -> str:
+        """A string of at most `longest` characters."""
         for name in names:
             value = self.data.get(name)
             if value is None:
                 continue
             if not isinstance(value, str):
                 raise self.fail(name, "must be a string")
+            if len(value) > longest:
+                raise self.fail(name, f"is longer than {longest} characters")
             return value
         return default
 
@@ -170,12 +174,14 @@ class Config:
         return None
 
     def texts(self, *names: str) -> list[str] | None:
-        """A list of strings, or None where it is absent."""
+        """A list of strings of at most `MAX_TEXT` characters, or None where it is absent."""
         for name in names:
             values = self.sequence(name)
             if values is not None:
                 if not set(map(type, values)) <= {str}:
                     raise self.fail(name, "must be a list of strings")
+                if any(len(value) > MAX_TEXT for value in values):
+                    raise self.fail(name, f"has an entry of more than {MAX_TEXT} characters")
                 return values
         return None
 

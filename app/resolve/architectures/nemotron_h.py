@@ -108,7 +108,7 @@ def _dims(config: Config) -> Dims:
 def _kinds(config: Config, listed: tuple[str, ...], pattern: str) -> list[str] | None:
     names = config.texts(*listed)
     if names is None and config.has(pattern):
-        names = list(config.text(pattern))
+        names = list(config.text(pattern, longest=MAX_LAYERS))
     if names is None:
         return None
     unknown = sorted({name for name in names if name not in KINDS})
