@@ -125,27 +125,7 @@ def _share(value: float | None) -> Fraction | None:
 
 
 def _vllm(request: BudgetedRequest, deployment: Deployment, gpu: Gpu, held: Reserve) -> EngineStart:
-    rules = rules_for(request.engine_version)
-    share = _share(request.gpu_memory_utilization)
-    notes: list[str] = []
-    decides = request.kv_cache_memory_bytes is None
-    if share is None:
-        share = Fraction(str(rules.utilization)) / request.instances_per_gpu
-        said = "the engine's default"
-        if request.instances_per_gpu > 1:
-            said += f" divided by {request.instances_per_gpu} instances"
-        if decides:
-            notes.append(f"gpu_memory_utilization {float(share):.4g}, {said}")
-    used = request.gpu_memory_used_bytes
-    if request.instances_per_gpu > 1:
-        others = request.instances_per_gpu - 1
-        used += int(gpu.visible_memory_bytes * share) * others
-        if decides:
-            notes.append(
-                f"{request.instances_per_gpu} instances share each GPU, each with "
-                f"gpu_memory_utilization {float(share):.4g}, one started after another: started "
-                "together each charges the other's loading to itself"
-            )
+    share, used, notes = _share_of_memory(request, gpu)
     adapters = None
     if request.lora_rank is not None:
         adapters = Adapters(max_loras=request.max_loras, rank=request.lora_rank)
@@ -193,6 +173,29 @@ def _vllm(request: BudgetedRequest, deployment: Deployment, gpu: Gpu, held: Rese
     if gpu.unified_memory:
         notes.append("unified memory: host allocations count as used, which no rule foresees")
     return EngineStart(budgets=budgets, assumptions=tuple(notes))
+
+
+def _share_of_memory(request: BudgetedRequest, gpu: Gpu) -> tuple[Fraction, int, list[str]]:
+    """The share that one instance asks for, bytes that others hold at its start, and in words what
+    that takes for granted, where the share decides anything.
+    """
+    share, used = _share(request.gpu_memory_utilization), request.gpu_memory_used_bytes
+    instances, notes = request.instances_per_gpu, []
+    if share is None:
+        rules = rules_for(request.engine_version)
+        share = Fraction(str(rules.utilization)) / instances
+        said = "the engine's default"
+        if instances > 1:
+            said += f" divided by {instances} instances"
+        notes.append(f"gpu_memory_utilization {float(share):.4g}, {said}")
+    if instances > 1:
+        used += int(gpu.visible_memory_bytes * share) * (instances - 1)
+        notes.append(
+            f"{instances} instances share each GPU, each with gpu_memory_utilization "
+            f"{float(share):.4g}, one started after another: started together each charges the "
+            "other's loading to itself"
+        )
+    return share, used, notes if request.kv_cache_memory_bytes is None else []
 
 
 def _given_weights(request: BudgetedRequest, deployment: Deployment) -> int | None:
