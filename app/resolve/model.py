@@ -214,6 +214,11 @@ class ModelResolver:
         elif shape.quantization is not None or shape.checkpoint_dtype is None:
             facts = await self._files.fetch_weights(files)
             total, notes = facts.total_bytes, (*notes, *facts.notes)
+        parameters = shape.parameters.total
+        if total is not None and 8 * total < parameters:
+            # No format stores a weight in less than a bit: the total is of something else.
+            notes = (*notes, _unbelieved(total, parameters))
+            total = None
         if files.resolved_id != files.requested_id:
             notes = (*notes, f"{files.requested_id} is now {files.resolved_id}")
         return ResolvedModel(
@@ -229,6 +234,13 @@ class ModelResolver:
 def _question(request: ModelRequest) -> Hashable:
     """All that decides which files are read, and how."""
     return request.model, request.revision, request.source, request.gguf_file, request.assume
+
+
+def _unbelieved(total: int, parameters: int) -> str:
+    return (
+        f"the checkpoint is said to hold {total} bytes, less than a bit for each of its "
+        f"{parameters} parameters: that is not believed, and weights are counted by the config"
+    )
 
 
 def shape_of(config: Mapping[str, Any], assume: str | None = None) -> ModelShape:
