@@ -4,13 +4,15 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from app.hub.classify import printable
 from app.hub.facts import ModelInfo, WeightFacts
-from app.hub.names import is_commit, repo_id_fault
+from app.hub.names import filename_fault, is_commit, repo_id_fault
 from app.hub.refusals import bad_answer
-from app.hub.safetensors import DTYPE_BITS
+from app.hub.safetensors import DTYPE_BITS, MAX_DTYPE_NAME, MAX_DTYPES
 
 EXPAND = ("sha", "private", "gated", "disabled", "siblings", "config", "safetensors")
 MAX_TOTAL_BYTES = 2**60
+MAX_ARCHITECTURES = 16
 
 
 def read_info(answer: dict[str, Any]) -> ModelInfo:
@@ -30,7 +32,7 @@ def read_info(answer: dict[str, Any]) -> ModelInfo:
         gated=answer.get("gated") not in (None, False),
         disabled=answer.get("disabled") is True,
         files=tuple(_names(answer.get("siblings"))),
-        architectures=tuple(_texts(_object(answer.get("config")).get("architectures"))),
+        architectures=_short(_object(answer.get("config")).get("architectures")),
         parameters_by_dtype=_counts(_object(answer.get("safetensors")).get("parameters")),
     )
 
@@ -79,15 +81,23 @@ def shards(index: dict[str, Any]) -> tuple[str, ...]:
 
 def _counts(parameters: Any) -> Mapping[str, int] | None:
     counts = _object(parameters)
+    if len(counts) > MAX_DTYPES or any(len(name) > MAX_DTYPE_NAME for name in counts):
+        raise bad_answer("counts weights of more dtypes, or of longer names, than there are")
     for name, count in counts.items():
         if not isinstance(count, int) or isinstance(count, bool) or not 0 <= count < 2**63:
-            raise bad_answer(f"counts weights of dtype {name[:32]!r} by no whole number")
+            raise bad_answer(f"counts weights of dtype {name!r} by no whole number")
     return counts or None
 
 
 def _names(siblings: Any) -> list[str]:
     entries = siblings if isinstance(siblings, list) else []
-    return _texts([_object(entry).get("rfilename") for entry in entries])
+    names = _texts([_object(entry).get("rfilename") for entry in entries])
+    # What is no path inside a repository could not be asked for.
+    return [name for name in names if filename_fault(name) is None]
+
+
+def _short(names: Any) -> tuple[str, ...]:
+    return tuple(printable(name) for name in _texts(names)[:MAX_ARCHITECTURES])
 
 
 def _texts(values: Any) -> list[str]:

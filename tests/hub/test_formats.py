@@ -367,11 +367,33 @@ def test_weights_from_counts_of_elements() -> None:
 
 @pytest.mark.parametrize(
     ("parameters", "why"),
-    [({"Q9": 1}, "'Q9'"), ({"BF16": -1}, "no whole number"), ({"BF16": 1.5}, "no whole number")],
+    [
+        ({"Q" * 33: 1}, "longer names"),
+        ({f"Q{number}": 1 for number in range(65)}, "more dtypes"),
+        ({"Q9": 1}, "'Q9'"),
+        ({"BF16": -1}, "no whole number"),
+        ({"BF16": 1.5}, "no whole number"),
+    ],
 )
 def test_counts_that_are_refused(parameters: Any, why: str) -> None:
     with pytest.raises(HubBadAnswer, match=why):
         weights_from_info(read_info(info(parameters)))
+
+
+def test_what_the_hub_says_of_a_model_is_kept_short() -> None:
+    told = read_info(
+        {
+            "id": "o/n",
+            "config": {"architectures": ["A" * 1_000_000] * 17},
+            "siblings": [
+                {"rfilename": name}
+                for name in ("m.gguf", "../m.gguf", "/m.gguf", "m" * 508 + ".gguf", "a/m.gguf")
+            ],
+        }
+    )
+    assert told.architectures == ("A" * 200,) * 16
+    # Names that are no path inside the repository, or longer than 512 characters, are none.
+    assert told.files == ("m.gguf", "a/m.gguf")
 
 
 @QUICK
