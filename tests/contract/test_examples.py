@@ -11,7 +11,7 @@ from app.render.reference import with_tables
 from app.schemas.verify import EXAMPLES
 from tests.conftest import ROOT
 
-PAGES = ("README.md", "docs/questions.md")
+PAGES = ("README.md", "docs/questions.md", "docs/errata.md")
 
 
 def calls(page: str) -> list[tuple[str, bool]]:
