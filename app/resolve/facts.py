@@ -5,8 +5,7 @@ from datetime import date
 from typing import Any
 
 from app.hub.facts import ModelFiles, WeightFacts
-from app.resolve.architectures import build
-from app.resolve.architectures.fields import Config
+from app.resolve.architectures import shape_from_config
 
 LABELS = ("model_type", "architectures", "torch_dtype", "dtype", "quantization_config")
 
@@ -51,7 +50,7 @@ def decisive_fields(config: Mapping[str, Any]) -> dict[str, Any]:
         InputError: as building the shape does.
     """
     recorded = _Recorded(config)
-    build(Config(recorded))
+    shape_from_config(recorded)
     for label in LABELS:
         recorded.get(label)
     return recorded.kept()
@@ -68,7 +67,7 @@ def catalogue_entry(files: ModelFiles, weights: WeightFacts, day: date) -> dict[
     facts = decisive_fields(files.config)
     if files.quantization is not None:
         facts["hf_quant_config"] = files.quantization
-    count = build(Config(files.config)).parameters
+    count = shape_from_config(files.config).parameters
     sources = {"facts": f"config.json of {here}", "parameters": "counted by kvmath"}
     if sum((weights.elements_by_dtype or {}).values()) == count.total:
         sources["parameters"] = f"the element count that the Hub shows for {name}"
