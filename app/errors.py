@@ -23,6 +23,7 @@
         ├── HubUnavailable         no connection, or the hub says that it is down
         ├── HubTimeout             no whole answer before the deadline
         ├── HubBadAnswer           an answer that is not what the hub promises
+        │   ├── HubAnswerTooLarge  more than is read of such an answer
         │   └── HubTokenRefused    the hub does not accept the token of this service
         ├── HubRateLimited         the hub asks to wait
         └── HubOffline             the network is switched off by configuration
@@ -282,6 +283,10 @@ class HubTimeout(HubError):
 
 class HubBadAnswer(HubError):
     """The hub answered something that is not what it promises: not JSON, too large, too deep."""
+
+
+class HubAnswerTooLarge(HubBadAnswer):
+    """There is more of the hub's answer than is read; what it says is not known."""
 
 
 class HubTokenRefused(HubBadAnswer):

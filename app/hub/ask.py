@@ -6,12 +6,13 @@ import random
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from app.errors import HubRateLimited, HubTimeout, HubUnavailable, KvmathError
+from app.errors import HubAnswerTooLarge, HubRateLimited, HubTimeout, HubUnavailable, KvmathError
+from app.hub.body import BodyTooLarge, WrongAnswer
 from app.hub.budget import retry_after_s
 from app.hub.classify import Outcome
 from app.hub.config import HubConfig
 from app.hub.refusals import bad_answer, error_for
-from app.hub.wire import MustWait, NoAnswer, Question, Reply, Wire, WrongAnswer
+from app.hub.wire import MustWait, NoAnswer, Question, Reply, Wire
 
 Observer = Callable[[str, str], None]
 """Told of every event as (kind, outcome): ("request", "ok"), ("cache", "hit"), ..."""
@@ -91,6 +92,8 @@ class Asker:
                 after, failure = None, _no_answer(error)
             except WrongAnswer as error:
                 self._observer("request", "wrong_answer")
+                if isinstance(error, BodyTooLarge):
+                    raise HubAnswerTooLarge(f"The hub's answer {error}.") from None
                 raise bad_answer(str(error)) from None
             except MustWait as wait:
                 # Waiting costs nobody a request, so it is no try; only the deadline ends it.

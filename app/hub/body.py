@@ -10,8 +10,16 @@ MAX_MEMBERS = 4_096
 """Of one gzip body: some compressors begin a new one every 64 kB."""
 
 
-class BodyRefused(Exception):
+class WrongAnswer(Exception):
+    """The answer breaks a rule; asking again would not help."""
+
+
+class BodyRefused(WrongAnswer):
     """The body is too large or encoded as we did not ask for; the message says which."""
+
+
+class BodyTooLarge(BodyRefused):
+    """The body is larger than is read of it."""
 
 
 async def read_body(
@@ -26,7 +34,8 @@ async def read_body(
         cut: Take the first `limit` bytes and leave the rest unread, instead of refusing.
 
     Raises:
-        BodyRefused: a longer body, or a content-encoding other than gzip and deflate.
+        BodyTooLarge: a longer body.
+        BodyRefused: a content-encoding other than gzip and deflate, or gzip that is none.
     """
     encoding = headers.get("content-encoding", "identity").strip().lower()
     if encoding == "identity":
@@ -80,5 +89,5 @@ def _as_is(chunk: bytes, room: int) -> bytes:
     return chunk[:room]
 
 
-def _too_large(limit: int) -> BodyRefused:
-    return BodyRefused(f"is larger than {limit} bytes")
+def _too_large(limit: int) -> BodyTooLarge:
+    return BodyTooLarge(f"is larger than {limit} bytes")

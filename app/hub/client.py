@@ -187,10 +187,10 @@ class HubClient:
                 bytes_by_dtype=files.gguf.bytes_by_dtype,
             )
         local = await read_local_weights(files, self._limits.slots)
-        if local is not None:
+        if local is not None and local.total_bytes is not None:
             return local
         if files.commit is None or (files.folder is not None and self._config.offline):
-            return WeightFacts(total_bytes=None, source="unknown")
+            return local or WeightFacts(total_bytes=None, source="unknown")
 
         async def build(source: HubFiles) -> WeightFacts:
             return await read_weights(

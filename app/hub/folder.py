@@ -82,7 +82,7 @@ class CachedModels:
 
 
 async def read_local_weights(files: ModelFiles, slots: asyncio.Semaphore) -> WeightFacts | None:
-    """The weight facts from the folder that `files` came from; None where it does not say them.
+    """The weight facts from the folder that `files` came from; None where there is none to read.
 
     Raises:
         InputError: a malformed file, in a folder that the caller named.
@@ -91,12 +91,11 @@ async def read_local_weights(files: ModelFiles, slots: asyncio.Semaphore) -> Wei
         return None
     source = LocalFiles(Path(files.folder))
     try:
-        weights = await read_weights(source, is_params_json=files.is_params_json, slots=slots)
+        return await read_weights(source, is_params_json=files.is_params_json, slots=slots)
     except InputError:
         if files.source == "local_folder":
             raise
         return None
-    return weights if weights.total_bytes is not None else None
 
 
 def _unseen(snapshot: Path, read: Configuration) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ from pathlib import Path
 from app.errors import InputError, KvmathError
 from app.hub.facts import ModelInfo
 from app.hub.names import is_commit
+from app.hub.strict_json import JsonTooLarge
 
 MAX_FILE_BYTES = 5_000_000
 _COMMIT_BYTES = 64
@@ -18,10 +19,14 @@ class LocalFiles:
         self._folder = folder
 
     async def whole(self, name: str) -> bytes | None:
-        """A small file's content; None where there is no such file."""
+        """A JSON file's content; None where there is no such file.
+
+        Raises:
+            JsonTooLarge: it is larger than is read of a JSON file.
+        """
         content = await self.span(name, 0, MAX_FILE_BYTES)
         if content is not None and len(content) > MAX_FILE_BYTES:
-            raise self.refuse(f"{name} is larger than {MAX_FILE_BYTES} bytes")
+            raise JsonTooLarge(f"is larger than {MAX_FILE_BYTES} bytes")
         return content
 
     async def span(self, name: str, first: int, last: int) -> bytes | None:

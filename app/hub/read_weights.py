@@ -11,6 +11,7 @@ from app.hub.facts import WeightFacts
 from app.hub.flight import together
 from app.hub.info import shards, total_size, weights_from_info
 from app.hub.names import filename_fault
+from app.hub.read_index import Index, read_index
 from app.hub.safetensors import (
     LENGTH_BYTES,
     HeaderRefused,
@@ -18,7 +19,7 @@ from app.hub.safetensors import (
     header_length,
     stored_by_dtype,
 )
-from app.hub.source import FileSource, read_json
+from app.hub.source import FileSource
 
 MAX_SHARDS = 512
 _FIRST_READ_BYTES = 100_001
@@ -42,8 +43,8 @@ async def read_weights(
     # Whether there is one file or an index of many is not known: both questions go out at once.
     single_file = asyncio.create_task(_stored(source, f"{stem}.safetensors", slots))
     try:
-        index = await read_json(source, f"{stem}.safetensors.index.json")
-        total = total_size(index) if index is not None else None
+        index = await read_index(source, f"{stem}.safetensors.index.json")
+        total = total_size(index.content)
         if total is not None:
             return WeightFacts(total_bytes=total, source="index")
         single = await single_file
@@ -52,14 +53,14 @@ async def read_weights(
         await asyncio.gather(single_file, return_exceptions=True)
     if single is not None:
         return _from_headers([single])
-    if index is not None and (names := _usable(source, shards(index))):
+    if names := _usable(source, shards(index.content)):
         return _from_headers(await _stored_in_all(source, names, slots))
-    return await _from_elsewhere(source)
+    return await _from_elsewhere(source, index)
 
 
-async def _from_elsewhere(source: FileSource) -> WeightFacts:
-    index = await read_json(source, "pytorch_model.bin.index.json")
-    total = total_size(index) if index is not None else None
+async def _from_elsewhere(source: FileSource, safetensors: Index) -> WeightFacts:
+    index = await read_index(source, "pytorch_model.bin.index.json")
+    total = total_size(index.content)
     if total is not None:
         return WeightFacts(total_bytes=total, source="pytorch_index")
     info = await source.info()
@@ -69,7 +70,11 @@ async def _from_elsewhere(source: FileSource) -> WeightFacts:
     return WeightFacts(
         total_bytes=None,
         source="unknown",
-        notes=("neither an index nor safetensors headers say what the weights take",),
+        notes=(
+            "neither an index nor safetensors headers say what the weights take",
+            *safetensors.notes,
+            *index.notes,
+        ),
     )
 
 

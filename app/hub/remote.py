@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from app.errors import HubBadAnswer, KvmathError
+from app.errors import HubAnswerTooLarge, HubBadAnswer, KvmathError
 from app.hub.ask import Asker, Subject
 from app.hub.classify import Outcome
 from app.hub.config import HubConfig
@@ -12,7 +12,7 @@ from app.hub.info import EXPAND, read_info
 from app.hub.names import info_url, is_commit, resolve_url
 from app.hub.refusals import bad_answer
 from app.hub.store import Blob, BlobKey, BlobStore
-from app.hub.strict_json import JsonRefused, parse_object
+from app.hub.strict_json import JsonRefused, JsonTooLarge, parse_object
 from app.hub.wire import Question, Reply, Trail
 
 
@@ -57,7 +57,11 @@ class HubFiles:
         self._fetched.clear()
 
     async def whole(self, name: str) -> bytes | None:
-        """A small file's content; None where the commit has no such file."""
+        """A JSON file's content; None where the commit has no such file.
+
+        Raises:
+            JsonTooLarge: it is larger than is read of a JSON file.
+        """
         found = await self._fetch(name)
         if self.pin is None:
             self.pin = found.pin
@@ -122,7 +126,10 @@ class HubFiles:
 
         limit = self._config.max_json_bytes
         question = Question(url=self._url(name), limit=limit, known=known)
-        reply = await self._asker.ask(question, self._subject)
+        try:
+            reply = await self._asker.ask(question, self._subject)
+        except HubAnswerTooLarge:
+            raise JsonTooLarge(f"is larger than {limit} bytes") from None
         place = self._pin_of(reply)
         if reply.at_hand and held:
             return _Found(content=held[-1].content, pin=place)

@@ -11,7 +11,11 @@ class FileSource(Protocol):
     """The files of one repository at one commit."""
 
     async def whole(self, name: str) -> bytes | None:
-        """A small file's content; None where there is no such file."""
+        """A JSON file's content; None where there is no such file.
+
+        Raises:
+            JsonTooLarge: it is larger than is read of a JSON file.
+        """
 
     async def span(self, name: str, first: int, last: int) -> bytes | None:
         """Bytes `first` to `last`, both included, fewer at the end of the file.
@@ -31,10 +35,8 @@ class FileSource(Protocol):
 
 async def read_json(source: FileSource, name: str) -> dict[str, Any] | None:
     """The object in a JSON file, parsed within bounds; None where there is no such file."""
-    content = await source.whole(name)
-    if content is None:
-        return None
     try:
-        return parse_object(content)
+        content = await source.whole(name)
+        return None if content is None else parse_object(content)
     except JsonRefused as refused:
         raise source.refuse(f"{name} {refused}") from None

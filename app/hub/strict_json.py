@@ -2,15 +2,21 @@
 
 import json
 import math
+import re
 from typing import Any
 
 from app.json_size import MAX_VALUES, holds_more
 
 MAX_DEPTH = 64
+_STRINGS_AND_MARKS = re.compile(rb'"(?:[^"\\]|\\.)*"?|[][{},]', re.DOTALL)
 
 
 class JsonRefused(ValueError):
     """The bytes are not the JSON we accept; the message says why, without quoting them."""
+
+
+class JsonTooLarge(JsonRefused):
+    """There is more of it, in bytes or in values, than is read; nothing else is wrong with it yet."""
 
 
 def parse_object(data: bytes) -> dict[str, Any]:
@@ -21,10 +27,11 @@ def parse_object(data: bytes) -> dict[str, Any]:
     configs of state-space models state an open time step limit so.
 
     Raises:
+        JsonTooLarge: it holds too many values.
         JsonRefused: with the rule that was broken.
     """
     if holds_more(data):
-        raise JsonRefused(f"holds more than {MAX_VALUES} values")
+        raise JsonTooLarge(f"holds more than {MAX_VALUES} values")
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError:
@@ -43,6 +50,25 @@ def parse_object(data: bytes) -> dict[str, Any]:
     if "\\u" in text:
         _check_surrogates(value)
     return value
+
+
+def parse_beginning(data: bytes) -> dict[str, Any]:
+    """The members that are whole in `data`, the first bytes of a JSON object; as `parse_object`.
+
+    The last one is whole once it is followed by a comma or, being an object or a list, closed.
+
+    Raises:
+        JsonRefused: up to the last whole member, it breaks a rule.
+    """
+    if not data.strip():
+        return {}
+    depth = end = 0
+    for found in _STRINGS_AND_MARKS.finditer(data):
+        mark = found[0]
+        depth += (mark in (b"{", b"[")) - (mark in (b"}", b"]"))
+        if depth == 1 and not mark.startswith(b'"'):
+            end = found.start() if mark == b"," else found.end()
+    return parse_object(data[:end] + b"}")
 
 
 def _constant(name: str) -> float:

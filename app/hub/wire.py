@@ -9,7 +9,7 @@ from urllib.parse import urljoin, urlsplit
 
 import httpx
 
-from app.hub.body import BodyRefused, read_body
+from app.hub.body import BodyRefused, WrongAnswer, read_body
 from app.hub.budget import Budget
 from app.hub.classify import Outcome, Verdict, classify
 from app.hub.config import HubConfig
@@ -30,10 +30,6 @@ class NoAnswer(Exception):
     def __init__(self, reason: str, *, timed_out: bool) -> None:
         super().__init__(reason)
         self.timed_out = timed_out
-
-
-class WrongAnswer(Exception):
-    """The answer breaks a rule; asking again would not help."""
 
 
 class MustWait(Exception):
@@ -134,8 +130,6 @@ class Wire:
                 raise NoAnswer("did not answer in time", timed_out=True) from None
             except (httpx.HTTPError, OSError) as error:
                 raise NoAnswer(_reason(error), timed_out=False) from None
-            except BodyRefused as refused:
-                raise WrongAnswer(str(refused)) from None
             except (httpx.InvalidURL, ValueError, RuntimeError):
                 # The first address was checked, so what cannot be read here came from the hub.
                 raise WrongAnswer("cannot be read") from None
