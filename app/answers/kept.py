@@ -2,13 +2,14 @@
 
 import hashlib
 import time
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Literal, Protocol, TypeVar
-
-from cachetools import FIFOCache
+from typing import Generic, Literal, Protocol, TypeVar
 
 _LONGEST_TEXT = 512
+_FORGOTTEN = 1024
+"""Keys that may be passed over before they are swept out."""
 _ENTRY_BYTES = 1024
 """Key, headers and the containers' own share of an entry, rounded up."""
 
@@ -40,30 +41,66 @@ K = TypeVar("K")
 V = TypeVar("V", bound=Askable)
 
 
-class SecondChanceCache(FIFOCache[K, V]):
+class SecondChance(Generic[K, V]):
     """What came first goes first, but what was asked for meanwhile gets another round.
 
     Finding costs no more than a look-up and a flag, and many things that are asked for once do not
-    push out what is asked for all the time, as they would the least recently used.
+    push out what is asked for all the time, as they would the least recently used. Bounded by
+    `max_size`, in the unit of `size_of`; what takes more than an eighth of that is not kept.
+
+    Not one of cachetools' containers, which serve everywhere else: to put something into a full one
+    of those took as long as a tenth of a question that was never asked before.
     """
+
+    def __init__(self, max_size: int, size_of: Callable[[V], int]) -> None:
+        self.max_size = max_size
+        self.size = 0
+        self._size_of = size_of
+        self._held: dict[K, V] = {}
+        # In the order of coming; a key that was forgotten meanwhile is passed over.
+        self._order: deque[K] = deque()
+
+    def __len__(self) -> int:
+        return len(self._held)
 
     def find(self, key: K) -> V | None:
         """What is kept under a key, which from now on has been asked for."""
-        try:
-            found = self[key]
-        except KeyError:
-            return None
-        found.asked = True
+        found = self._held.get(key)
+        if found is not None:
+            found.asked = True
         return found
 
-    def popitem(self) -> tuple[K, V]:
-        """Take out the first that was not asked for since it had its turn."""
-        while True:
-            key, value = super().popitem()
-            if not value.asked:
-                return key, value
+    def put(self, key: K, value: V) -> None:
+        """Keep a value under a key, in place of what was kept there."""
+        size = self._size_of(value)
+        if size > self.max_size / 8:
+            return
+        self.forget(key)
+        while self.size + size > self.max_size:
+            self._make_room()
+        self._held[key] = value
+        self._order.append(key)
+        self.size += size
+
+    def forget(self, key: K) -> None:
+        """Keep nothing under a key."""
+        value = self._held.pop(key, None)
+        if value is not None:
+            self.size -= self._size_of(value)
+            if len(self._order) > 2 * len(self._held) + _FORGOTTEN:
+                self._order = deque(key for key in self._order if key in self._held)
+
+    def _make_room(self) -> None:
+        key = self._order.popleft()
+        value = self._held.get(key)
+        if value is None:
+            return
+        if value.asked:
             value.asked = False
-            self[key] = value
+            self._order.append(key)
+            return
+        del self._held[key]
+        self.size -= self._size_of(value)
 
 
 @dataclass(eq=False, slots=True)
@@ -121,25 +158,25 @@ class AnswerCache:
     def __init__(self, max_bytes: int, clock: Callable[[], float] = time.monotonic) -> None:
         self.max_bytes = max_bytes
         self.clock = clock
-        self._kept: SecondChanceCache[Key, Answered] = SecondChanceCache(max_bytes, _weight)
+        self._kept: SecondChance[Key, Answered] = SecondChance(max_bytes, _weight)
 
     def get(self, key: Key) -> Answered | None:
         """The answer, unless it is unknown or may have changed."""
         found = self._kept.find(key)
         if found is None or found.fresh_until is None or self.clock() < found.fresh_until:
             return found
-        del self._kept[key]
+        self._kept.forget(key)
         return None
 
     def put(self, key: Key, answer: Answered) -> None:
         """Keep an answer, unless it is stale, or takes more than an eighth of the room."""
-        if not answer.stale and _weight(answer) <= self.max_bytes / 8:
-            self._kept[key] = answer
+        if not answer.stale:
+            self._kept.put(key, answer)
 
     @property
     def bytes(self) -> int:
         """Bytes held, at most."""
-        return int(self._kept.currsize)
+        return self._kept.size
 
     def __len__(self) -> int:
         return len(self._kept)

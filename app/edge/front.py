@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from http import HTTPStatus
 from operator import attrgetter
 
-from app.answers.kept import Headers, SecondChanceCache
+from app.answers.kept import Headers, SecondChance
 from app.edge.exchange import FROM_MEMORY, new_id
 
 EXTENSION = "kvmath.request"
@@ -53,9 +53,7 @@ class Front:
 
     def __init__(self, max_bytes: int, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._known: SecondChanceCache[bytes, Known] = SecondChanceCache(
-            max_bytes, attrgetter("size")
-        )
+        self._known: SecondChance[bytes, Known] = SecondChance(max_bytes, attrgetter("size"))
         self._general: Sequence[tuple[bytes, bytes]] = ()
         self._general_lines = b""
 
@@ -65,15 +63,13 @@ class Front:
         Unless it may mean something else when it comes again, or takes too much of the room.
         """
         known.size += len(request)
-        if len(request) > MAX_REQUEST_BYTES or known.size > self._known.maxsize / 8:
-            return
-        if all(_harmless(*header) for header in given):
-            self._known[request] = known
+        if len(request) <= MAX_REQUEST_BYTES and all(_harmless(*header) for header in given):
+            self._known.put(request, known)
 
     @property
     def size(self) -> int:
         """Bytes held, at most."""
-        return int(self._known.currsize)
+        return self._known.size
 
     def answer(
         self, request: bytes, general: Sequence[tuple[bytes, bytes]]
@@ -86,7 +82,7 @@ class Front:
         if known is None:
             return None
         if known.until is not None and self._clock() >= known.until:
-            del self._known[request]
+            self._known.forget(request)
             return None
         if general is not self._general:
             self._general, self._general_lines = general, lines(general)
