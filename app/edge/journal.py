@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-WAIT_S = 0.02
+WAIT_S = 0.005
 """How long a request's entry waits for others."""
 
 _access = logging.getLogger("kvmath.access")
