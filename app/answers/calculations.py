@@ -58,7 +58,7 @@ class Calculation:
             InputError: on what can't be deployed.
             UnknownGpu: on a name that the catalogue does not have.
         """
-        spec = getattr(asked, "gpu_spec", None)
+        spec = vars(asked).get("gpu_spec")  # of a body alone
         gpu = requested_gpu(asked, spec, memory_needed=self.memory_needed)
         answer = self.make(asked, model, gpu)
         try:

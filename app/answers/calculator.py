@@ -64,7 +64,7 @@ class Calculator:
         Raises:
             KvmathError: as `Calculation.compute`.
         """
-        model = self._models.known(asked, getattr(asked, "config", None))
+        model = self._models.known(asked, vars(asked).get("config"))
         return None if model is None else self._compute(calculation, asked, model, key)
 
     def has_room_for(self, answers: int) -> bool:

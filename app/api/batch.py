@@ -22,6 +22,7 @@ from app.errors import DeadlinePassed, FieldError, InputError, KvmathError, TooL
 from app.json_size import MAX_VALUES, holds_more
 from app.problems import input_error, respond
 from app.schemas.batch import EXAMPLES, MAX_ITEMS, BatchAnswer, BatchBody
+from app.schemas.request import CrossoverQuery
 
 _log = logging.getLogger("kvmath")
 LINES = "application/x-ndjson"
@@ -195,7 +196,7 @@ class _Batch:
 
 def _read(calculation: Calculation, fields: dict[str, Any]) -> Any:
     asked = calculation.body.model_validate(fields)
-    if getattr(asked, "format", "json") != "json":
+    if isinstance(asked, CrossoverQuery) and asked.format != "json":
         raise InputError.of("format", "is json in a batch: a picture is asked for alone")
     return asked
 
