@@ -10,7 +10,8 @@ from collections.abc import Callable, Sequence
 from http import HTTPStatus
 from operator import attrgetter
 
-from app.answers.kept import Headers, SecondChance
+from app.answers.kept import Headers
+from app.answers.second_chance import SecondChance
 from app.edge.exchange import FROM_MEMORY, new_id
 
 EXTENSION = "kvmath.request"
