@@ -14,6 +14,7 @@ from app.answers.calculator import Calculator
 from app.answers.split import NotUsual, split_items
 from app.api import batch as batch_module
 from app.main import Service, create_app
+from app.resolve.architectures import shape_from_config
 from app.settings import Settings
 from tests.fake_hub import FakeHub, Fault
 from tests.running.configs import bytes_per_token, config_of
@@ -265,6 +266,7 @@ async def test_what_there_is_no_time_for_is_504_and_the_whole_is_whole(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ):
     app = create_app(settings.model_copy(update={"request_timeout_s": 0.5}))
+    shape_from_config(LLAMA)  # loads the families, for which there is no time below
     compute = Calculator._compute
 
     def slowly(*arguments: object) -> object:
