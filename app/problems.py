@@ -156,7 +156,7 @@ async def _on_validation_error(request: Request, error: Exception) -> Response:
     found = error.errors() if isinstance(error, RequestValidationError) else ()
     field = getattr(request.scope.get("route"), "body_field", None)
     body = None if field is None else field.field_info.annotation
-    is_json = "json" in request.headers.get("content-type", "")
+    is_json = "json" in request.headers.get("content-type", "").lower()
     return respond(request.scope, input_error(found, body, is_json=is_json))
 
 

@@ -226,7 +226,7 @@ def _object(item: str) -> dict[str, Any]:
 
     Raises:
         TooLarge: it would unfold to too much.
-        InputError: it is no object, or has a number too long to be read.
+        InputError: it is no object, nested too deeply, or has a number too long to be read.
     """
     if len(item) > MAX_VALUES and holds_more(item.encode()):
         raise TooLarge(f"The item holds over {MAX_VALUES} values.")
@@ -235,8 +235,8 @@ def _object(item: str) -> dict[str, Any]:
     except ValueError:  # half a character, or nested deeper than pydantic goes
         try:
             fields = json.loads(item)
-        except ValueError:
-            rule = "a number has more digits than are read"
+        except (ValueError, RecursionError):  # here the stack may be deeper than where it was cut
+            rule = "nested too deeply, or a number has more digits than are read"
             raise InputError([FieldError(loc=("body",), msg=rule, type="json_invalid")]) from None
     if not isinstance(fields, dict):
         rule = "an item is an object with a path"

@@ -51,7 +51,7 @@ class StrictRoute(APIRoute):
                     raise _refused(unknown, say, "extra_forbidden")
             exchange: Exchange = request.scope["exchange"]
             # Python's reader guesses UTF-16 and 32 by these; JSON is UTF-8 (RFC 8259, 8.1).
-            if b"\0" in exchange.body[:4] and "json" in request.headers.get("content-type", ""):
+            if exchange.says_json and b"\0" in exchange.body[:4]:
                 raise InputError.of("body", "not UTF-8", type="json_invalid")
             return await handle(request)
 

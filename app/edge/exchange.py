@@ -143,7 +143,7 @@ class Exchange:
     @property
     def says_json(self) -> bool:
         """Whether the body is declared as JSON in any words."""
-        return b"json" in self._given.get(b"content-type", b"")
+        return b"json" in self._given.get(b"content-type", b"").lower()
 
     @property
     def credentials(self) -> bytes | None:

@@ -70,18 +70,20 @@ async def test_any_bytes_as_a_query(app, client: httpx.AsyncClient, path: str, q
 @pytest.mark.parametrize("path", ["/kv", "/plan", "/batch"])
 async def test_json_is_utf_8(client: httpx.AsyncClient, path: str, encoding: str):
     text = '{"items": []}' if path == "/batch" else '{"model": "llama-3-8b", "context": 9}'
-    json_type = {"content-type": "application/json"}
-    answer = await client.post(path, content=text.encode(encoding), headers=json_type)
-    assert answer.status_code == 422
-    assert answer.json()["errors"][0]["msg"] == "not UTF-8"
+    for words in ("application/json", "APPLICATION/JSON"):
+        headers = {"content-type": words}
+        answer = await client.post(path, content=text.encode(encoding), headers=headers)
+        assert answer.status_code == 422
+        assert answer.json()["errors"][0]["msg"] == "not UTF-8"
 
 
 async def test_a_body_of_nothing_but_brackets_is_not_unfolded(client: httpx.AsyncClient):
     many = "[]," * 300_000  # a megabyte that would take a hundred as objects
     config = f'{{"path": "/kv", "context": 1, "config": {{"x": [{many}1]}}}}'
     json_type = {"content-type": "application/json; charset=utf-8"}
-    alone = await client.post("/kv", content=config, headers=json_type)
-    assert (alone.status_code, alone.json()["limit_values"]) == (413, 250_000)
+    for words in (json_type["content-type"], "Application/JSON", "application/vnd.x+Json"):
+        alone = await client.post("/kv", content=config, headers={"content-type": words})
+        assert (alone.status_code, alone.json()["limit_values"]) == (413, 250_000)
     kv = '{"path": "/kv", "model": "llama-3-8b", "context": 1}'
     answer = await client.post(
         "/batch",
